@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use lockhouse_core::store::{Error, Kind};
 
 use super::sql::Text;
+use crate::sql::Script;
 use crate::sql::rows::TextRow;
 
 /// For a group with several writers.
@@ -63,9 +64,14 @@ impl Node {
         number.map_err(|_| unclear())
     }
 
-    /// The statement that interrupts the session from another one. Behind a proxy that may be a session of another node, where the
-    /// number is another session's. There the statement fails: no session has the number 0.
-    pub(super) fn interruption(&self) -> Result<String, Error> {
+    /// The script that interrupts the session's INSERT from another session. It fails if no session waits for a row lock, as
+    /// a slow server is no reason, and if the session executes another statement: a COMMIT must not be interrupted, since it may
+    /// have committed already. Behind a proxy the other session may be at another node, where the number is another session's.
+    /// There it fails too: nothing has the number 0.
+    ///
+    /// MariaDB interrupts the session only if it still executes that statement, MySQL whatever it executes a moment after the
+    /// look. On both an INSERT that is about to end may succeed, and the statement after it fail.
+    pub(super) fn interruption(&self) -> Result<Script, Error> {
         let number = |name| self.get(name).parse::<u64>().map_err(|_| unclear());
         let (id, port, server) = (
             number("pseudo_thread_id")?,
@@ -73,14 +79,15 @@ impl Node {
             number("server_id")?,
         );
         let host = Text(self.get("hostname"));
-        Ok(format!(
-            "KILL QUERY IF(@@hostname={host} AND @@port={port} AND @@server_id={server},{id},0)"
-        ))
-    }
-
-    /// Whether any session waits for a row lock.
-    pub(super) fn has_lock_waits(&self) -> bool {
-        !matches!(self.get("Innodb_row_lock_current_waits"), "" | "0")
+        let mut script = Script::of(format_args!(
+            "SET @lockhouse=(SELECT /*!50709 id */ /*M! query_id */ FROM information_schema.processlist \
+             WHERE id={id} AND info LIKE 'INSERT %' \
+             AND @@hostname={host} AND @@port={port} AND @@server_id={server} AND EXISTS \
+             (SELECT 1 FROM /*!50709 performance_schema */ /*M! information_schema */ .global_status \
+             WHERE variable_name='Innodb_row_lock_current_waits' AND variable_value>0))"
+        ));
+        script.add("KILL QUERY /*M! ID */ IFNULL(@lockhouse,0)");
+        Ok(script)
     }
 
     /// How a crash of its machine may lose answered commits, if it can.
@@ -174,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_may_lose_commits_is_told_by_its_settings() {
+    fn a_server_that_may_lose_commits_is_reported_by_its_settings() {
         let flushes = ("innodb_flush_log_at_trx_commit", "1");
         for (variables, told) in [
             (vec![flushes, ("sync_binlog", "1"), ("log_bin", "ON")], ""),

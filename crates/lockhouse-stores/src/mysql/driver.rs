@@ -7,7 +7,7 @@ use sqlx::mysql::{MySql, MySqlConnection, MySqlRow};
 
 use super::cluster::{Member, Node};
 use super::error;
-use crate::sql::{Driver, Pieces, rows};
+use crate::sql::{Driver, Pieces, Script, rows};
 
 /// A MySQL or MariaDB server.
 #[derive(Debug)]
@@ -47,7 +47,6 @@ impl Driver for MySqlServer {
     const SESSION: &'static str = SESSION;
     const MAY_BE_POOLED: bool = false;
     const LONGEST_SCRIPT_IS: &'static str = "max_allowed_packet";
-    const LOCK_WAITS: &'static str = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'";
 
     fn longest_script(session: &[MySqlRow]) -> Result<usize, Error> {
         Ok(Node::of(session)?.max_allowed_packet()? - 1)
@@ -61,12 +60,8 @@ impl Driver for MySqlServer {
         Ok(Node::of(session)?.settings())
     }
 
-    fn interrupt(session: &[MySqlRow]) -> Result<Option<String>, Error> {
+    fn interrupt(session: &[MySqlRow]) -> Result<Option<Script>, Error> {
         Ok(Some(Node::of(session)?.interruption()?))
-    }
-
-    fn has_lock_waits(answer: &[MySqlRow]) -> Result<bool, Error> {
-        Ok(Node::of(answer)?.has_lock_waits())
     }
 
     fn is_interrupted(error: &dyn DatabaseError) -> bool {

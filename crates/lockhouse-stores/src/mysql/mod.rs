@@ -28,7 +28,7 @@
 //! - **The row of a new semaphore** is inserted before, in a separate transaction, and counts as
 //!   deleted until the batch defines it.
 //!
-//! This folder has the SQL: `load` and `save` write the two packets, `read` and `due` find rows,
+//! This folder has the SQL: `load` and `save` are for the two packets, `read` and `due` find rows,
 //! `purge` deletes old rows, `recount` verifies, `schema` migrates, `sql` writes literals, and
 //! `error` knows the codes. `walk` pages through live requests, `driver` sets up a session, and `url` parses the URL. The
 //! code that runs the SQL is in `crate::sql`, which the stores on servers share.

@@ -55,8 +55,8 @@ pub(super) fn options(url: &Url) -> Result<MySqlConnectOptions, Error> {
     // The driver's own error repeats values.
     let options = MySqlConnectOptions::from_url(url).map_err(|_| {
         configuration(
-            "the URL makes no sense; ssl-mode is disabled, preferred, required, verify_ca or \
-             verify_identity",
+            "the URL's ssl-mode, user, password or database is malformed; ssl-mode is disabled, \
+             preferred, required, verify_ca or verify_identity",
         )
     })?;
     let has_ca = names_a(url, &CA);

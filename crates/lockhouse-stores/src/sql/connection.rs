@@ -44,16 +44,16 @@ pub(crate) struct Connection<D: Driver> {
 /// How to interrupt what a session executes.
 #[derive(Clone)]
 pub(super) struct Interruption {
-    /// The statement to execute in another session.
-    pub(super) statement: String,
+    /// Another session executes this.
+    pub(super) script: Arc<Script>,
     /// How many statements of the session's script have answered.
     answered: Arc<AtomicUsize>,
 }
 
 impl Interruption {
-    /// Whether the session is at a statement of `script` that may wait for a locked gap.
-    pub(super) fn is_due(&self, script: &Script) -> bool {
-        script.inserts(self.answered.load(Relaxed)).is_some()
+    /// How many statements of the session's script have answered. The next one is executed now.
+    pub(super) fn answered(&self) -> usize {
+        self.answered.load(Relaxed)
     }
 }
 
@@ -83,8 +83,8 @@ impl<D: Driver> Connection<D> {
         connection.longest_script = D::longest_script(&session)?;
         connection.risk = D::risk(&session)?;
         connection.read_only = D::read_only(&session)?;
-        connection.interruption = D::interrupt(&session)?.map(|statement| Interruption {
-            statement,
+        connection.interruption = D::interrupt(&session)?.map(|script| Interruption {
+            script: Arc::new(script),
             answered: Arc::default(),
         });
         let mut settled = None;

@@ -11,6 +11,7 @@ use sqlx::Either;
 use sqlx::error::DatabaseError;
 
 use super::rows::TextRow;
+use super::script::Script;
 
 /// The driver's connection.
 pub(crate) type ConnectionOf<D> = <<D as Driver>::Database as sqlx::Database>::Connection;
@@ -64,21 +65,12 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
         Ok(None)
     }
 
-    /// The statement by which another session interrupts the statement that this one executes. `None` if the server
-    /// itself ends a statement that waits for a lock for too long.
-    fn interrupt(session: &[RowOf<Self>]) -> Result<Option<String>, Error> {
+    /// The script by which another session interrupts the INSERT that this one executes. It fails, and changes nothing, if
+    /// this session executes something else, or if no session on the server waits for a row lock. `None` if the server itself
+    /// ends a statement that waits for a lock for too long.
+    fn interrupt(session: &[RowOf<Self>]) -> Result<Option<Script>, Error> {
         let _ = session;
         Ok(None)
-    }
-
-    /// Selects how many lock waits there are on the server, for [`has_lock_waits`](Self::has_lock_waits).
-    const LOCK_WAITS: &'static str = "";
-
-    /// Whether any session on the server waits for a row lock, from the answer to
-    /// [`LOCK_WAITS`](Self::LOCK_WAITS). If none does, a slow script is no reason to interrupt it.
-    fn has_lock_waits(answer: &[RowOf<Self>]) -> Result<bool, Error> {
-        let _ = answer;
-        Ok(false)
     }
 
     /// Whether a server's error says that the statement was interrupted.

@@ -58,12 +58,11 @@ pub(crate) async fn around<D: Dialect>(
     lease: &mut Lease<D>,
     refused: Key,
 ) -> Result<Footprint, Error> {
-    let InOrder { row, ends } = InOrder::of::<D>(&refused);
-    let gap = match lease.run(&row, CONTEXT).await {
+    let gap = match lease.run(&in_order::<D>(&refused), CONTEXT).await {
         Err(error) if error.kind() == Kind::Locked => Gap::of(refused),
         Err(error) => return Err(error),
-        Ok(_) => {
-            let mut ends = lease.run(&ends, CONTEXT).await?.into_iter();
+        Ok(ends) => {
+            let mut ends = ends.into_iter();
             let mut next = || -> Result<Option<String>, Error> {
                 let found = ends.next().unwrap_or_default();
                 let Some(row) = found.first() else {
@@ -138,32 +137,25 @@ fn insert<D: Dialect>(store: &Inner<D>, key: &Key) -> String {
     }
 }
 
-/// Looks at a key and its neighbours.
-struct InOrder {
-    row: Script,
-    ends: Script,
-}
-
-impl InOrder {
-    fn of<D: Dialect>(refused: &Key) -> Self {
-        let [semaphores, requests, owners] = &D::BY_KEY;
-        let ByKey { table, key } = match refused {
-            Key::Semaphore(_) => semaphores,
-            Key::Request(_) => requests,
-            Key::Session(_) => owners,
-        };
-        let refused = D::text(refused.as_str());
-        let mut row = Script::of(D::BEGIN);
-        row.add(format_args!(
-            "SELECT {key} FROM {table} WHERE {key}={refused} FOR UPDATE NOWAIT"
-        ));
-        row.add("ROLLBACK");
-        let mut ends = Script::of(format_args!(
-            "SELECT {key} FROM {table} WHERE {key}<{refused} ORDER BY {key} DESC LIMIT 1"
-        ));
-        ends.add(format_args!(
-            "SELECT {key} FROM {table} WHERE {key}>{refused} ORDER BY {key} LIMIT 1"
-        ));
-        Self { row, ends }
-    }
+/// Selects the keys before and after that of `refused`, and fails if another transaction has locked its row.
+fn in_order<D: Dialect>(refused: &Key) -> Script {
+    let [semaphores, requests, owners] = &D::BY_KEY;
+    let ByKey { table, key } = match refused {
+        Key::Semaphore(_) => semaphores,
+        Key::Request(_) => requests,
+        Key::Session(_) => owners,
+    };
+    let refused = D::text(refused.as_str());
+    let mut script = Script::of(format_args!(
+        "SELECT {key} FROM {table} WHERE {key}<{refused} ORDER BY {key} DESC LIMIT 1"
+    ));
+    script.add(format_args!(
+        "SELECT {key} FROM {table} WHERE {key}>{refused} ORDER BY {key} LIMIT 1"
+    ));
+    script.add(D::BEGIN);
+    script.add(format_args!(
+        "SELECT {key} FROM {table} WHERE {key}={refused} FOR UPDATE NOWAIT"
+    ));
+    script.add("ROLLBACK");
+    script
 }

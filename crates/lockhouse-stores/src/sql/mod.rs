@@ -12,7 +12,7 @@
 //! - `locked` finds the rows that other transactions keep locked.
 //! - `script` builds the SQL; `rows` and `load` read the answers.
 //! - `interruption` ends a script that waits for a locked gap.
-//! - `pool`, `hosts` and `connection` run scripts, and `error` maps their failures.
+//! - `pool`, `idle`, `spare`, `hosts` and `connection` run scripts, and `error` maps their failures.
 //! - `peer` finds out whether the URL names a server of another kind.
 //! - **Errors**: an error of the server before the COMMIT means that nothing was applied. If the
 //!   connection breaks after the second packet was sent, the outcome is unknown.
@@ -26,6 +26,7 @@ mod gap;
 mod handle;
 mod host;
 mod hosts;
+mod idle;
 mod ids;
 mod interruption;
 mod known;
@@ -42,6 +43,7 @@ mod row_ids;
 pub(crate) mod rows;
 mod schema;
 mod script;
+mod spare;
 mod store;
 pub(crate) mod templates;
 mod tokens;

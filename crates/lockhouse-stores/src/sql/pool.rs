@@ -6,29 +6,27 @@
 //! - A connection goes back only when it is known to be clean: no transaction open, no answer
 //!   unread. In any other case, such as a panic or an aborted task, it is closed, and the server
 //!   rolls back.
-//! - A connection that was idle for a second is pinged before use. If it is broken, the other idle
-//!   ones are dropped with it, so that a restart of the server costs one attempt, not one for each
-//!   connection.
-//! - An idle connection is closed soon, so that a process that only renews from time to time leaves
-//!   the server's connections to others. A process that uses connections every few seconds, such as
-//!   one with waiters, keeps one.
+//! - A connection that is not lent is [`idle`](super::idle).
+//! - A further connection, the [`spare`](super::spare) one, interrupts calls that wait for locked gaps: all others may be lent
+//!   to such calls.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lockhouse_core::store::{Connections, Error, Kind};
-use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
 use super::connection::{Answers, Connection, Failed};
 use super::driver::Driver;
 use super::error::TooLong;
 use super::hosts::Hosts;
+use super::idle::Idle;
 use super::interruption::{Patience, briefly};
 use super::script::Script;
+use super::spare::Spare;
 use crate::turns::Turns;
 
 /// How long to wait for a free connection, and then for the server to accept a new one. Several hosts share the latter.
@@ -42,71 +40,19 @@ pub(super) const CALL: Duration = Duration::from_secs(9);
 /// How long a rollback may take before the connection is closed instead.
 const ROLLBACK: Duration = Duration::from_millis(500);
 
-/// After this long without use a connection is pinged before use.
-const FRESH: Duration = Duration::from_secs(1);
-
-/// After this long without use a connection is closed: in a process that seldom uses one, and in
-/// one that often does.
-const BRIEFLY: Duration = Duration::from_millis(250);
-const KEPT: Duration = Duration::from_secs(5);
-
-/// A process with three uses within this time uses connections often.
-const OFTEN: Duration = Duration::from_secs(10);
-
-/// A process with three uses within this time is busy.
-const BUSY: Duration = Duration::from_millis(2_500);
-
-/// Uses within this time count as one: a process that polls every few seconds makes several calls
-/// then.
-const ONE_USE: Duration = Duration::from_secs(1);
-
 /// Lends connections to one database.
 pub(crate) struct Pool<D: Driver> {
     hosts: Arc<Hosts<D>>,
     /// For messages.
     display: String,
     turns: Turns,
-    idle: Mutex<Idle<D>>,
+    idle: Idle<D>,
     /// Whether a first connection was made.
     has_connected: AtomicBool,
-    /// Whether scripts are interrupted.
+    /// How long scripts may wait for locked gaps.
     patience: Patience,
     /// How many connections were opened.
     opened: AtomicU64,
-}
-
-struct Idle<D: Driver> {
-    connections: Vec<IdleConnection<D>>,
-    /// The last two uses, the older first.
-    uses: [Option<Instant>; 2],
-    /// Whether a task closes unused connections.
-    is_watched: bool,
-}
-
-struct IdleConnection<D: Driver> {
-    connection: Connection<D>,
-    since: Instant,
-    until: Instant,
-}
-
-impl<D: Driver> Idle<D> {
-    fn push(&mut self, connection: Connection<D>) {
-        let since = Instant::now();
-        let used_within = |time| self.uses[0].is_some_and(|used| since - used < time);
-        let (is_often, is_busy) = (used_within(OFTEN), used_within(BUSY));
-        if self.uses[1].is_none_or(|used| since - used >= ONE_USE) {
-            self.uses = [self.uses[1], Some(since)];
-        }
-        // A process that is not busy keeps one connection: it needed the others only for
-        // simultaneous calls.
-        let is_kept = is_busy || is_often && self.connections.is_empty();
-        let until = since + if is_kept { KEPT } else { BRIEFLY };
-        self.connections.push(IdleConnection {
-            connection,
-            since,
-            until,
-        });
-    }
 }
 
 impl<D: Driver> Pool<D> {
@@ -116,20 +62,21 @@ impl<D: Driver> Pool<D> {
             turns: Turns::new(most),
             display: hosts.display(),
             hosts,
-            idle: Mutex::new(Idle {
-                connections: Vec::new(),
-                uses: [None; 2],
-                is_watched: false,
-            }),
+            idle: Idle::new(),
             has_connected: AtomicBool::new(false),
             patience: Patience::new(),
             opened: AtomicU64::new(0),
         }
     }
 
-    /// Interrupts no script for a while, since no gap is locked.
+    /// Interrupts scripts later for a while, or not at all, since no gap was locked.
     pub(crate) fn be_patient(&self) {
-        self.patience.begin();
+        self.patience.grow();
+    }
+
+    /// Interrupts scripts soon again, since a gap is locked.
+    pub(crate) fn be_impatient(&self) {
+        self.patience.shrink();
     }
 
     /// Where the database is, for messages.
@@ -145,7 +92,7 @@ impl<D: Driver> Pool<D> {
             let busy = format!("all {most} connections to {display} are busy");
             return Err(Error::new(Kind::Unavailable, busy));
         };
-        let connection = match self.reuse().await {
+        let connection = match self.idle.take().await {
             Some(connection) => connection,
             None if self.has_connected.load(Relaxed) => self.connect().await?,
             None => self.connect_first().await?,
@@ -156,23 +103,18 @@ impl<D: Driver> Pool<D> {
             clean: true,
             deadline: (Instant::now() + work).min(asked + CALL),
             finished: 0,
-            is_patient: false,
+            is_interruptible: true,
             _turn: turn,
         })
     }
 
-    async fn reuse(&self) -> Option<Connection<D>> {
-        let mut last = {
-            let mut idle = self.idle();
-            let now = Instant::now();
-            idle.connections.retain(|idle| now < idle.until);
-            idle.connections.pop()?
+    /// The connection outside those for calls. A new one if there is none, or if another call uses it.
+    pub(super) async fn spare(self: Arc<Self>) -> Result<Spare<D>, Error> {
+        let connection = match self.idle.take_spare().await {
+            Some(connection) => connection,
+            None => self.connect().await?,
         };
-        if last.since.elapsed() < FRESH || last.connection.is_alive().await {
-            return Some(last.connection);
-        }
-        self.drop_idle();
-        None
+        Ok(Spare::new(self.idle.clone(), connection))
     }
 
     /// Opens the first connection, and logs warnings about the server. If there may be a pooler, it
@@ -205,81 +147,9 @@ impl<D: Driver> Pool<D> {
         Connections {
             most: self.turns.most(),
             busy: self.turns.taken(),
-            idle: self.idle().connections.len(),
+            idle: self.idle.count(),
             opened: self.opened.load(Relaxed),
             queued: self.turns.queued(),
-        }
-    }
-
-    fn drop_idle(&self) {
-        let idle = std::mem::take(&mut self.idle().connections);
-        drop(idle);
-    }
-
-    /// Takes back a clean `connection`, and has a task close it when it stays unused.
-    fn give_back(self: &Arc<Self>, connection: Connection<D>) {
-        let runtime = Handle::try_current();
-        let mut idle = self.idle();
-        idle.push(connection);
-        let begins = runtime.is_ok() && !idle.is_watched;
-        idle.is_watched |= begins;
-        drop(idle);
-        if let (true, Ok(runtime)) = (begins, runtime) {
-            let watching = Watching {
-                pool: Arc::downgrade(self),
-                is_on: true,
-            };
-            // Spawned without holding the mutex: a runtime that shuts down drops the task at once,
-            // and that drop locks the mutex.
-            runtime.spawn(watching.close_unused());
-        }
-    }
-
-    fn idle(&self) -> std::sync::MutexGuard<'_, Idle<D>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The task that closes unused connections. Dropping it lets another begin.
-struct Watching<D: Driver> {
-    pool: Weak<Pool<D>>,
-    is_on: bool,
-}
-
-impl<D: Driver> Watching<D> {
-    /// Runs until no connection is idle.
-    async fn close_unused(mut self) {
-        while let Some(at) = self.next() {
-            sleep_until(at).await;
-            let Some(pool) = self.pool.upgrade() else {
-                return;
-            };
-            let now = Instant::now();
-            let unused = |idle: &mut IdleConnection<D>| idle.until <= now;
-            let unused: Vec<_> = pool.idle().connections.extract_if(.., unused).collect();
-            for unused in unused {
-                unused.connection.close().await;
-            }
-        }
-    }
-
-    /// When the next connection is to be closed.
-    fn next(&mut self) -> Option<Instant> {
-        let pool = self.pool.upgrade()?;
-        let mut idle = pool.idle();
-        let next = idle.connections.iter().map(|idle| idle.until).min();
-        if next.is_none() {
-            idle.is_watched = false;
-            self.is_on = false;
-        }
-        next
-    }
-}
-
-impl<D: Driver> Drop for Watching<D> {
-    fn drop(&mut self) {
-        if let (true, Some(pool)) = (self.is_on, self.pool.upgrade()) {
-            pool.idle().is_watched = false;
         }
     }
 }
@@ -294,8 +164,8 @@ pub struct Lease<D: Driver> {
     deadline: Instant,
     /// How many statements of the last script that failed had succeeded.
     finished: usize,
-    /// Whether its scripts are not interrupted.
-    is_patient: bool,
+    /// Whether its scripts are interrupted when they wait for a locked gap.
+    is_interruptible: bool,
     _turn: OwnedSemaphorePermit,
 }
 
@@ -305,9 +175,9 @@ impl<D: Driver> Lease<D> {
         self.deadline = Instant::now() + work;
     }
 
-    /// Has no script interrupted if it `is_patient`: the server's own limit of a lock wait counts.
-    pub(crate) fn be_patient(&mut self, is_patient: bool) {
-        self.is_patient = is_patient;
+    /// Lets scripts wait for locked gaps until the server itself ends that.
+    pub(crate) fn wait_for_gaps(&mut self) {
+        self.is_interruptible = false;
     }
 
     /// Sets the session as on a cluster node.
@@ -346,15 +216,21 @@ impl<D: Driver> Lease<D> {
         }
         let was_open = !self.clean || connection.is_guarded();
         self.clean = false;
-        let is_hasty = script.may_meet_gaps() && !self.is_patient && !self.pool.patience.lasts();
-        let interruption = match is_hasty {
-            true => connection.interruption().cloned(),
+        let at_most = match self.is_interruptible && script.may_meet_gaps() {
+            true => self.pool.patience.get(),
             false => None,
         };
+        let interruption = at_most.and_then(|at_most| {
+            let interruption = connection.interruption()?;
+            Some((at_most, interruption.clone()))
+        });
         let run = connection.run(script, self.deadline);
         let run = run.instrument(span::<D>(context));
         let answers = match interruption {
-            Some(interruption) => briefly(run, script, interruption, &self.pool.hosts).await,
+            Some((at_most, interruption)) => {
+                let spare = || Arc::clone(&self.pool).spare();
+                briefly(run, script, at_most, interruption, spare).await
+            }
             None => run.await,
         };
         match answers {
@@ -401,7 +277,7 @@ impl<D: Driver> Lease<D> {
                 Ok(error) => {
                     // A new session may be allowed to write.
                     self.connection = None;
-                    self.pool.drop_idle();
+                    self.pool.idle.drop_all();
                     return error;
                 }
                 Err(other) => trouble = other,
@@ -420,7 +296,7 @@ impl<D: Driver> Lease<D> {
             self.roll_back().await;
         } else {
             self.connection = None;
-            self.pool.drop_idle();
+            self.pool.idle.drop_all();
         }
         error
     }
@@ -429,7 +305,7 @@ impl<D: Driver> Lease<D> {
 impl<D: Driver> Drop for Lease<D> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take().filter(|_| self.clean) {
-            self.pool.give_back(connection);
+            self.pool.idle.keep(connection);
         }
     }
 }

@@ -319,12 +319,12 @@ struct Columns<'r, R>(&'r R);
 impl<'r, R: TextRow> Columns<'r, R> {
     fn nullable(&self, column: usize) -> Result<Option<&'r str>, Error> {
         let value = self.0.text(column);
-        value.map_err(|error| senseless(self.0, column, error))
+        value.map_err(|error| malformed(self.0, column, error))
     }
 
     fn text(&self, column: usize) -> Result<&'r str, Error> {
         self.nullable(column)?
-            .ok_or_else(|| senseless(self.0, column, "is NULL"))
+            .ok_or_else(|| malformed(self.0, column, "is NULL"))
     }
 
     fn maybe<T, E: Display>(
@@ -333,7 +333,7 @@ impl<'r, R: TextRow> Columns<'r, R> {
         parse: impl FnOnce(&'r str) -> Result<T, E>,
     ) -> Result<Option<T>, Error> {
         let parsed = self.nullable(column)?.map(parse).transpose();
-        parsed.map_err(|error| senseless(self.0, column, error))
+        parsed.map_err(|error| malformed(self.0, column, error))
     }
 
     fn checked<T, E: Display>(
@@ -341,7 +341,7 @@ impl<'r, R: TextRow> Columns<'r, R> {
         column: usize,
         parse: impl FnOnce(&'r str) -> Result<T, E>,
     ) -> Result<T, Error> {
-        parse(self.text(column)?).map_err(|error| senseless(self.0, column, error))
+        parse(self.text(column)?).map_err(|error| malformed(self.0, column, error))
     }
 
     fn parsed<T: FromStr<Err: Display>>(&self, column: usize) -> Result<T, Error> {
@@ -349,11 +349,11 @@ impl<'r, R: TextRow> Columns<'r, R> {
     }
 }
 
-fn senseless(row: &impl TextRow, column: usize, problem: impl Display) -> Error {
+fn malformed(row: &impl TextRow, column: usize, problem: impl Display) -> Error {
     let name = row.name(column);
     Error::new(
         Kind::Rejected,
-        format!("a row in the database makes no sense: {name}: {problem}"),
+        format!("a row in the database is malformed: {name}: {problem}"),
     )
 }
 

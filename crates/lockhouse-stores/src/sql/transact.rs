@@ -23,18 +23,25 @@ pub(crate) const WORK: Duration = Duration::from_secs(7);
 
 const CONTEXT: &str = "doing a batch";
 
+/// How many tries of a batch may be interrupted while no row refuses it. The pool interrupts each later
+/// than the one before, unless another batch meets a locked gap meanwhile.
+const SLOW_TRIES: usize = 3;
+
 /// Executes `batch` in one transaction. If that was interrupted, and not at a row that it inserted,
-/// the server is only slow, and the next try is not interrupted.
+/// the server is only slow, and the next try may take longer.
 pub(crate) async fn transact<D: Dialect>(
     store: &Inner<D>,
     batch: &Batch,
 ) -> Result<Vec<Outcome>, Error> {
-    match try_once(store, batch, false).await {
-        Err(error) if error.locked().is_empty() && is_interrupted::<D>(&error) => {
-            try_once(store, batch, true).await
+    for _ in 0..SLOW_TRIES {
+        match try_once(store, batch, true).await {
+            Err(error) if error.locked().is_empty() && is_interrupted::<D>(&error) => {
+                store.pool.be_patient();
+            }
+            outcomes => return outcomes,
         }
-        outcomes => outcomes,
     }
+    try_once(store, batch, false).await
 }
 
 fn is_interrupted<D: Dialect>(error: &Error) -> bool {
@@ -44,10 +51,12 @@ fn is_interrupted<D: Dialect>(error: &Error) -> bool {
 async fn try_once<D: Dialect>(
     store: &Inner<D>,
     batch: &Batch,
-    is_patient: bool,
+    is_interruptible: bool,
 ) -> Result<Vec<Outcome>, Error> {
     let mut lease = store.pool.lend(WORK).await?;
-    lease.be_patient(is_patient);
+    if !is_interruptible {
+        lease.wait_for_gaps();
+    }
     let mut transaction = SqlTransaction {
         store,
         lease,
@@ -69,7 +78,10 @@ async fn try_once<D: Dialect>(
         Err(error) if error.kind() == Kind::Locked => {
             let locked = match refused {
                 // All rows of the batch were locked by then, or it had not locked any yet.
-                Some(key) => gap::around(&mut lease, key).await?,
+                Some(key) => {
+                    store.pool.be_impatient();
+                    gap::around(&mut lease, key).await?
+                }
                 // It was at none of them, so it did not wait for a lock.
                 None if is_interrupted::<D>(&error) => Footprint::default(),
                 // Hundreds of processes may want this one row, so another look would only add load.

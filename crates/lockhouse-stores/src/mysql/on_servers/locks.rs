@@ -1,10 +1,11 @@
 //! The plans that the locking depends on, as real servers choose them.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use lockhouse_core::store::Purge;
 use lockhouse_core::{
-    Changes, EndReason, Ended, ExternalId, Footprint, Owner, SemaphoreName, Timestamp,
+    Changes, EndReason, Ended, ExternalId, Footprint, Key, Owner, SemaphoreName, Timestamp,
 };
 
 use super::{MARIADB, MYSQL, SEMAPHORES, column, database, lend, remove, run, server};
@@ -12,7 +13,7 @@ use crate::mysql::cluster::Node;
 use crate::mysql::sql::Text;
 use crate::mysql::{MySql, MySqlServer, load, purge, save};
 use crate::sql::load::script;
-use crate::sql::{RowIds, Script, list};
+use crate::sql::{Inserts, RowIds, Script, list};
 
 #[tokio::test]
 async fn mysql_finds_what_it_locks_by_the_unique_indexes() {
@@ -168,17 +169,93 @@ fn purged(asked: usize) -> String {
 }
 
 #[tokio::test]
-async fn mysql_interrupts_no_session_of_another_node() {
-    interrupts_no_session_of_another_node(MYSQL).await;
+async fn mysql_interrupts_an_insert_of_the_same_node_and_nothing_else() {
+    interrupts_an_insert_of_the_same_node_and_nothing_else(MYSQL).await;
 }
 
 #[tokio::test]
-async fn mariadb_interrupts_no_session_of_another_node() {
-    interrupts_no_session_of_another_node(MARIADB).await;
+async fn mariadb_interrupts_an_insert_of_the_same_node_and_nothing_else() {
+    interrupts_an_insert_of_the_same_node_and_nothing_else(MARIADB).await;
 }
 
-/// A proxy may connect the session that interrupts to another node, where the number is another session's.
-async fn interrupts_no_session_of_another_node(variable: &str) {
+#[tokio::test]
+async fn mysql_interrupts_no_slow_insert_that_waits_for_no_lock() {
+    interrupts_no_slow_insert_that_waits_for_no_lock(MYSQL).await;
+}
+
+#[tokio::test]
+async fn mariadb_interrupts_no_slow_insert_that_waits_for_no_lock() {
+    interrupts_no_slow_insert_that_waits_for_no_lock(MARIADB).await;
+}
+
+/// Its work would be lost and done again. Another test may wait for a lock on the same server.
+async fn interrupts_no_slow_insert_that_waits_for_no_lock(variable: &str) {
+    let Some(base) = server(variable) else { return };
+    let (database, store) = database(&base).await;
+    let mut watch = lend(&store, variable).await;
+    // How many waits there were, and how many there are.
+    let waits = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_row_lock_waits','Innodb_row_lock_current_waits')";
+    let mut insert = Script::new();
+    let owner = Owner::parse("x").unwrap();
+    insert.insert(
+        Inserts::One(Key::Session(owner)),
+        "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) SELECT 'x',1,NOW() FROM DUAL WHERE SLEEP(0.6)=1",
+    );
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let before = run(&mut watch, waits).await;
+        let mut lease = lend(&store, variable).await;
+        let inserted = lease.run(&insert, "a test").await;
+        let after = run(&mut watch, waits).await;
+        let [before, after] = [before, after].map(|rows| {
+            let values = rows.iter().map(|row| column(row, "Value"));
+            values.collect::<BTreeSet<_>>()
+        });
+        if before.contains("0") && before == after {
+            inserted.unwrap();
+            break;
+        }
+        assert!(Instant::now() < until, "other tests wait for locks");
+    }
+    remove(&base, &database).await;
+}
+
+#[tokio::test]
+async fn mysql_interrupts_one_insert_after_the_other_by_one_connection() {
+    interrupts_one_insert_after_the_other_by_one_connection(MYSQL).await;
+}
+
+#[tokio::test]
+async fn mariadb_interrupts_one_insert_after_the_other_by_one_connection() {
+    interrupts_one_insert_after_the_other_by_one_connection(MARIADB).await;
+}
+
+/// P13: a batch may meet several locked gaps. Opening a connection for each would take as long as several round trips.
+async fn interrupts_one_insert_after_the_other_by_one_connection(variable: &str) {
+    let Some(base) = server(variable) else { return };
+    let (database, store) = database(&base).await;
+    let mut holder = lend(&store, variable).await;
+    let insert =
+        "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) VALUES ('x',1,NOW())";
+    run(&mut holder, "BEGIN").await;
+    run(&mut holder, insert).await;
+    let mut waits = Script::new();
+    let owner = Owner::parse("x").unwrap();
+    waits.insert(Inserts::One(Key::Session(owner)), insert);
+    let mut lease = lend(&store, variable).await;
+    let opened = store.0.pool.state().opened;
+    for _ in 0..3 {
+        let refused = lease.run(&waits, "a test").await.unwrap_err().to_string();
+        assert!(refused.contains("1317 (70100)"), "{refused}");
+    }
+    assert_eq!(store.0.pool.state().opened, opened + 1);
+    holder.roll_back().await;
+    remove(&base, &database).await;
+}
+
+/// A COMMIT that is interrupted may have committed. And a proxy may connect the session that interrupts to another
+/// node, where the number is another session's.
+async fn interrupts_an_insert_of_the_same_node_and_nothing_else(variable: &str) {
     let Some(base) = server(variable) else { return };
     let (database, store) = database(&base).await;
     let (mut sleeper, mut other) = (lend(&store, variable).await, lend(&store, variable).await);
@@ -187,27 +264,33 @@ async fn interrupts_no_session_of_another_node(variable: &str) {
         "SHOW VARIABLES WHERE Variable_name IN ('pseudo_thread_id','hostname','port','server_id')",
     );
     let interrupt = Node::of(&session.await).unwrap().interruption().unwrap();
-    for elsewhere in ["hostname", "port", "server_id"] {
-        let elsewhere = interrupt.replace(&format!("@@{elsewhere}="), &format!("@@{elsewhere}<>"));
-        assert_ne!(elsewhere, interrupt);
-        let sleep = run(&mut sleeper, "SELECT SLEEP(0.3) AS interrupted");
-        let (slept, refused) = tokio::join!(sleep, async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            other.run(&Script::of(&elsewhere), "a test").await
-        });
-        assert_eq!(column(&slept[0], "interrupted"), "0");
-        let refused = refused.unwrap_err().to_string();
-        assert!(refused.contains("thread id"), "{refused}");
-    }
-    let sleep = Script::of("SELECT SLEEP(5) AS interrupted");
-    let (slept, interrupted) = tokio::join!(sleeper.run(&sleep, "a test"), async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        other.run(&Script::of(&interrupt), "a test").await
+    let (look, kill) = interrupt.text().split_once(';').unwrap();
+    let mut holder = lend(&store, variable).await;
+    // So that the INSERT waits for a lock, which the server gives up after a second or two.
+    let insert =
+        "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) VALUES ('x',1,NOW())";
+    run(&mut holder, "BEGIN").await;
+    run(&mut holder, insert).await;
+    let elsewhere = ["hostname", "port", "server_id"].map(|variable| {
+        let elsewhere = look.replace(&format!("@@{variable}="), &format!("@@{variable}<>"));
+        assert_ne!(elsewhere, look);
+        (insert, elsewhere, false)
     });
-    interrupted.unwrap();
-    // MySQL answers 1, MariaDB with an error.
-    if let Ok(slept) = slept {
-        assert_eq!(column(&slept[0][0], "interrupted"), "1");
+    let here = ["SELECT SLEEP(0.4)", insert];
+    let here = here.map(|executed| (executed, look.to_owned(), executed == insert));
+    for (executed, look, expected) in elsewhere.into_iter().chain(here) {
+        let mut interrupt = Script::of(look);
+        interrupt.add(kill);
+        let executed = Script::of(executed);
+        let (executed, interrupted) = tokio::join!(sleeper.run(&executed, "a test"), async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            other.run(&interrupt, "a test").await
+        });
+        let word = executed.err().map(|error| error.to_string());
+        let is_interrupted = word.is_some_and(|word| word.contains("1317 (70100)"));
+        assert_eq!(is_interrupted, expected, "{}", interrupt.text());
+        assert_eq!(interrupted.is_ok(), expected, "{}", interrupt.text());
     }
+    holder.roll_back().await;
     remove(&base, &database).await;
 }
