@@ -1,11 +1,11 @@
-//! How the SQL stores find the lapsed requests of a semaphore without reading those of others.
+//! How a store finds the lapsed requests of a semaphore without reading those of others.
 //!
-//! **Requests.** The index puts each live request into a bucket: [`LASTING`] if it has no TTL,
+//! **Requests.** On SQL stores the index puts each live request into a bucket: [`LASTING`] if it has no TTL,
 //! [`SEVERAL`] if it holds permits of several semaphores, else one of 256 that semaphores share by
 //! their id. A bucket is sorted by the time of expiry. A look for one semaphore reads its bucket
 //! and [`SEVERAL`]; a sweep reads the 257 buckets that expire.
 //!
-//! **Sessions.** A look goes through the lapsed sessions, and asks the index of owners for requests
+//! **Sessions.** On Redis too, a look goes through the lapsed sessions, and asks the index of owners for requests
 //! of each on the semaphore. If there are many lapsed sessions that no sweep has ended yet, that is too much for
 //! every refusal. [`Looks`] lets later looks skip the sessions that an earlier look went through.
 

@@ -1,11 +1,13 @@
 //! The stores of Lockhouse, one folder each. [`open`] opens one by its URL.
 //!
-//! Every store locks and loads a footprint, calls [`decide`](lockhouse_core::decide()) and saves
-//! the changes. No store has rules of the semaphore in it.
+//! Every store loads a footprint, calls [`decide`](lockhouse_core::decide()) and saves the changes.
+//! On MySQL, MariaDB and PostgreSQL it locks the rows first, in SQLite the file, in memory a mutex.
+//! On Redis it locks nothing, and saves only if no loaded row has changed. No store decides a
+//! command itself.
 //!
-//! A new store needs a folder, a feature, and a line in [`open`]. For its tests it needs a place in
-//! `lockhouse-testkit/src/place.rs` and two lines in `lockhouse-testkit/tests/conformance.rs`. The page "Stores" in
-//! `docs/how-it-works` has the steps. A store on another SQL server needs only a `Driver` and a `Dialect`, in `sql`.
+//! A new store needs a folder, a feature, and a line in [`open`]. The page "Stores" in
+//! `docs/how-it-works` has the steps, and names what its tests need. A store on another SQL server
+//! needs only a `Driver` and a `Dialect`, in `sql`.
 
 mod batch;
 pub mod caller;

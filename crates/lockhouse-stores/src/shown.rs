@@ -72,7 +72,7 @@ fn row(waiter: &ShownWaiter) -> Row {
 /// list depends on them.
 pub(crate) fn parse(text: &str, written: Timestamp) -> Vec<Waiter> {
     let rows: Vec<Row> = serde_json::from_str(text).unwrap_or_else(|error| {
-        tracing::warn!(%error, "a list of waiters in the database makes no sense");
+        tracing::warn!(%error, "a list of waiters in the database is malformed");
         Vec::new()
     });
     let waiters = rows.into_iter().map(|row| waiter(row, written));

@@ -3,7 +3,7 @@
 use lockhouse_core::SqlDialect;
 use sqlx::{Connection, MySqlConnection, PgConnection};
 
-use crate::place::is_postgres;
+use crate::statement::is_postgres;
 
 /// So that what a test reads does not depend on the server's global settings.
 const USUAL: &str = "SET time_zone='+00:00', autocommit=1, completion_type=0, \

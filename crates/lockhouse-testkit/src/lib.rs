@@ -20,8 +20,10 @@ pub mod redis;
 pub mod redis_node;
 pub mod replicated;
 pub mod rows;
+mod schema_copy;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+mod statement;
 pub mod stoppable;
 pub mod store_conformance;
 pub mod torture;

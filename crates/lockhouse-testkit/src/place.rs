@@ -17,11 +17,14 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use lockhouse::Lockhouse;
 use lockhouse::store::FullStore;
+use lockhouse_core::{Changes, Footprint, SemaphoreName};
 use lockhouse_stores::Memory;
 use sqlx::{Connection, Executor, MySqlConnection, PgConnection, Row};
 use tokio::net::TcpListener;
 
 use crate::redis;
+use crate::schema_copy::copy_schema;
+use crate::statement::{is_postgres, run};
 use crate::watched::Watched;
 
 type Connect = Box<dyn Fn() -> BoxFuture<'static, Lockhouse> + Send + Sync>;
@@ -69,12 +72,26 @@ impl Place {
         store
     }
 
+    /// Removes all that a database has, also its schema.
+    pub async fn empty(&self) {
+        if let Some(Database { server, name }) = &self.database
+            && !redis::is_redis(server)
+        {
+            empty_database(server, name).await;
+        }
+    }
+
     /// The store itself, opened once more, as it is.
     pub fn unmigrated_store(&self) -> Arc<dyn FullStore> {
         match &self.memory {
             Some(memory) => memory.clone(),
             None => lockhouse_stores::open(self.url()).unwrap(),
         }
+    }
+
+    /// Whether the store notifies a process of what other processes release.
+    pub fn notifies(&self) -> bool {
+        self.url.as_deref().is_some_and(is_postgres)
     }
 
     /// Another client whose engine, or whose server's engine, gets the store's grants late by this time.
@@ -142,7 +159,7 @@ pub async fn by_name(store: &str) -> Option<Place> {
         "postgres18" => postgres18().await,
         "redis" => redis().await,
         "valkey" => valkey().await,
-        _ => panic!("no store is called {store:?}; there are {STORES:?}"),
+        _ => panic!("no store is called {store:?}; there are {STORES:?}, redis and valkey"),
     }
 }
 
@@ -223,10 +240,16 @@ pub async fn valkey() -> Option<Place> {
 }
 
 async fn database(variable: &str) -> Option<Place> {
-    Some(on_server(&server_url(variable)?).await)
+    let place = on_server(&server_url(variable)?).await;
+    if let Some(Database { server, name }) = &place.database
+        && server.starts_with("mysql")
+    {
+        copy_schema(server, name).await;
+    }
+    Some(place)
 }
 
-/// A new database, or namespace, on the server at the URL `server`.
+/// A new database, or namespace, on the server at the URL `server`. It is empty: the first client migrates it.
 pub async fn on_server(server: &str) -> Place {
     let name = format!("lockhouse_{}", uuid::Uuid::new_v4().simple());
     let mut url = url::Url::parse(server).unwrap();
@@ -258,15 +281,6 @@ fn drop_database(server: &str, name: &str) -> String {
         ""
     };
     format!("DROP DATABASE {name}{force}")
-}
-
-/// Whether a URL is PostgreSQL's.
-pub(crate) fn is_postgres(url: &str) -> bool {
-    url.starts_with("postgres")
-}
-
-async fn run(server: &str, statement: &str) {
-    try_run(server, statement).await.unwrap();
 }
 
 /// Runs `statement` on the database of `place`, past the store.
@@ -308,6 +322,45 @@ pub async fn overwrite_line(place: &Place, semaphore: &str, line: &str) {
     run_on(place, &overwrite).await;
 }
 
+/// Writes the counters of `semaphore`, past the store. In memory, the write is one that no batch would decide.
+pub async fn overwrite_counters(place: &Place, semaphore: &str, in_use: u32, fence: u64) {
+    if let Some(memory) = &place.memory {
+        return overwrite_in_memory(memory, semaphore, in_use, fence);
+    }
+    if redis::is_redis(place.url()) {
+        return redis::change(place.url(), semaphore, |row| {
+            row["in_use"] = in_use.into();
+            row["fence"] = fence.into();
+        })
+        .await;
+    }
+    let overwrite = format!(
+        "UPDATE lockhouse_semaphore SET in_use={in_use},fence={fence} WHERE name='{semaphore}'"
+    );
+    run_on(place, &overwrite).await;
+}
+
+fn overwrite_in_memory(memory: &Memory, semaphore: &str, in_use: u32, fence: u64) {
+    let name = SemaphoreName::parse(semaphore).unwrap();
+    let footprint = Footprint {
+        semaphores: [name].into(),
+        ..Footprint::default()
+    };
+    let mut transaction = memory.begin();
+    let mut semaphores: Vec<_> = transaction
+        .load(&footprint)
+        .semaphores
+        .into_values()
+        .collect();
+    for row in &mut semaphores {
+        (row.in_use, row.fence) = (in_use, fence);
+    }
+    transaction.save(Changes {
+        semaphores,
+        ..Changes::default()
+    });
+}
+
 /// How many statements the server at `url` has got so far. On PostgreSQL it is the number of transactions in the database,
 /// which the server may report 10 s late. There a statement outside a transaction counts as one.
 pub async fn statements(url: &str) -> u64 {
@@ -341,28 +394,6 @@ async fn mysql_status(url: &str, name: &str) -> u64 {
 
 fn mysql_url(url: &str) -> String {
     url.replacen("mariadb://", "mysql://", 1)
-}
-
-/// Runs `statement` on a separate connection.
-pub(crate) async fn try_run(server: &str, statement: &str) -> Result<(), sqlx::Error> {
-    if is_postgres(server) {
-        let mut connection = PgConnection::connect(server).await?;
-        // A test may have set the server's own limits short. Dropping a database may wait for autovacuum.
-        let unlimited = "SET lock_timeout=0; SET statement_timeout=0; \
-            SELECT set_config('transaction_timeout','0',false) \
-            WHERE current_setting('transaction_timeout',true) IS NOT NULL";
-        connection.execute(unlimited).await?;
-        connection.execute(statement).await?;
-        connection.close().await
-    } else {
-        let mut connection = MySqlConnection::connect(server).await?;
-        // A test may have set the server's own limit short.
-        connection
-            .execute("SET SESSION /*M! max_statement_time=0, */ lock_wait_timeout=60")
-            .await?;
-        connection.execute(statement).await?;
-        connection.close().await
-    }
 }
 
 /// The URL of a real server, if this run has it.

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use sqlx::mysql::MySqlDatabaseError;
 use tempfile::TempDir;
 
-use crate::place::{Place, on_server, server_url, try_run};
+use crate::place::{Place, on_server, server_url};
+use crate::statement::try_run;
 
 /// A database server, stopped when this is dropped.
 pub struct PrivateServer {

@@ -6,8 +6,9 @@ use sqlx::{Connection as _, PgConnection};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::place::{server_url, try_run};
+use crate::place::server_url;
 use crate::private_server::{down, folder, services, signal};
+use crate::statement::try_run;
 
 /// The name of the cluster in `scripts/services`.
 const NAME: &str = "postgres";

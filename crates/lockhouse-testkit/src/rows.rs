@@ -4,8 +4,8 @@ pub use lockhouse_lab::history::rows::{CapacityChangeRow, PermitRow, Rows, Semap
 use rusqlite::OpenFlags;
 use sqlx::{ColumnIndex, Connection, Decode, MySqlConnection, PgConnection, Row};
 
-use crate::place::is_postgres;
 use crate::redis;
+use crate::statement::is_postgres;
 
 const SEMAPHORES: &str = "SELECT name, CAST(capacity AS {integer}), CAST(in_use AS {integer}), \
     CAST(fence AS {integer}), CAST(CASE WHEN deleted_at IS NULL THEN 0 ELSE 1 END AS {integer}), \

@@ -376,7 +376,7 @@ mod tests {
 
     /// P11.
     #[test]
-    fn permits_that_are_left_to_a_process_ring_for_it_alone() {
+    fn permits_left_to_a_process_notify_only_that_process() {
         let [one, other] = [ProcessId::new(1), ProcessId::new(u64::MAX)];
         let notify = notify(&freed(&["gpu"], Some(one))).unwrap();
         assert!(notify.contains("'152 0000000000000001'"), "{notify}");

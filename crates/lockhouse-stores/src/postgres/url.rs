@@ -94,7 +94,8 @@ pub(super) fn options(url: &Url) -> Result<PgConnectOptions, Error> {
     // The driver's own error repeats values.
     let options = PgConnectOptions::from_url(&without_own(url)).map_err(|_| {
         configuration(
-            "the URL makes no sense; sslmode is disable, prefer, require, verify-ca or verify-full",
+            "the URL's sslmode, user, password, host or database is malformed; sslmode is disable, \
+             prefer, require, verify-ca or verify-full",
         )
     })?;
     let (has_mode, has_ca) = (names_a(url, &MODE), names_a(url, &CA));

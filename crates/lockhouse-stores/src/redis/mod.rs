@@ -2,8 +2,11 @@
 //!
 //! A batch is two scripts. The first reads the clock and the rows that the batch touches. Then this
 //! process decides the batch, and the second script writes the changes if all rows are still the
-//! same, byte for byte. So Lua has no rules in it, and nothing is locked: of two batches that meet,
-//! the second finds its rows changed and begins again.
+//! same, byte for byte. So neither script has a rule in it, and nothing is locked: of two batches
+//! that meet, the second finds its rows changed and begins again.
+//!
+//! Two scripts of the upkeep have conditions. `due.lua` finds requests that have lapsed, and a batch
+//! decides again whether they end. `purge.lua` keeps sessions whose owners hold something.
 //!
 //! - `keys` names the keys, `rows` reads them, and `writes` changes them.
 //! - `transaction` has the load and the save of a batch; `listing`, `upkeep`, `purge`, `recount`, `templates`, `tokens`

@@ -70,7 +70,7 @@ impl Redis {
         }
         let at = &self.connections.display;
         let problem = match String::from_utf8_lossy(&schema).as_ref() {
-            "" => format!("{at} has no schema of Lockhouse; run lockhouse migrate"),
+            "" => format!("{at} has no schema of Lockhouse; run `lockhouse migrate`"),
             other => format!(
                 "the schema at {at} is version {other}, and this program needs {SCHEMA}; use the program of that version"
             ),

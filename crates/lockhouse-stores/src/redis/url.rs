@@ -51,9 +51,13 @@ pub(super) fn parse(text: &str) -> Result<Location, Error> {
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     // The driver's own error would repeat values, such as a password.
-    let client = client(url).map_err(|_| {
-        configuration("the URL makes no sense; it reads redis://USER:PASSWORD@HOST:PORT/DATABASE, with the database as a number")
-    })?;
+    let problem = if database.parse::<i64>().is_err() {
+        "the URL's database is not a number; it reads redis://HOST:PORT/DATABASE"
+    } else {
+        "the URL's user, password, host or fragment is malformed; it reads \
+         redis://USER:PASSWORD@HOST:PORT/DATABASE"
+    };
+    let client = client(url).map_err(|_| configuration(problem))?;
     Ok(Location {
         client,
         display,

@@ -22,7 +22,7 @@ on_every_server! {
     a_connection_that_broke_while_idle_costs_nothing,
     a_wire_that_is_cut_before_the_commit_applied_nothing,
     a_wire_that_is_cut_around_the_commit_is_unknown,
-    a_wire_that_freezes_is_told_within_10_s,
+    a_frozen_connection_fails_within_10_s,
 }
 
 async fn kill_all(database: &Database, killer: &mut Session) {
@@ -184,7 +184,7 @@ async fn a_wire_that_is_cut_around_the_commit_is_unknown(database: &Database) {
     assert_eq!(semaphore(&store, "a").await.in_use, 0);
 }
 
-async fn a_wire_that_freezes_is_told_within_10_s(database: &Database) {
+async fn a_frozen_connection_fails_within_10_s(database: &Database) {
     let (proxy, store) = wired(database).await;
     for (statement, kind) in [
         (";COMMIT", Kind::Unknown),
@@ -200,7 +200,7 @@ async fn a_wire_that_freezes_is_told_within_10_s(database: &Database) {
 }
 
 #[tokio::test]
-async fn a_server_that_accepts_and_says_nothing_is_told_within_10_s() {
+async fn a_server_that_accepts_and_never_answers_fails_within_10_s() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     for scheme in ["mysql", "postgres"] {
@@ -214,7 +214,7 @@ async fn a_server_that_accepts_and_says_nothing_is_told_within_10_s() {
 }
 
 #[tokio::test]
-async fn a_closed_port_is_told_at_once() {
+async fn a_closed_port_fails_at_once() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

@@ -11,9 +11,9 @@ use crate::user::User;
 on_every_server! {
     a_certificate_that_no_named_authority_signed_is_refused,
     an_authority_is_no_use_without_verification,
-    a_file_of_the_url_that_can_not_be_read_is_told,
-    a_file_of_the_url_without_its_pem_is_told,
-    a_user_that_may_only_read_is_told,
+    an_unreadable_file_of_the_url_is_reported,
+    a_file_of_the_url_without_its_pem_is_reported,
+    a_user_that_may_only_read_is_reported,
     idle_connections_are_closed,
 }
 
@@ -61,7 +61,7 @@ async fn an_authority_is_no_use_without_verification(database: &Database) {
     }
 }
 
-async fn a_file_of_the_url_that_can_not_be_read_is_told(database: &Database) {
+async fn an_unreadable_file_of_the_url_is_reported(database: &Database) {
     let (mode, ca) = parameters(database);
     let verify = database.sql("verify_ca", "verify-ca");
     let error = fails(database, &format!("{mode}={verify}&{ca}=/nowhere/ca.pem")).await;
@@ -69,7 +69,7 @@ async fn a_file_of_the_url_that_can_not_be_read_is_told(database: &Database) {
     assert!(error.to_string().contains(ca), "{error}");
 }
 
-async fn a_file_of_the_url_without_its_pem_is_told(database: &Database) {
+async fn a_file_of_the_url_without_its_pem_is_reported(database: &Database) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let file = folder.path().join(name);
@@ -102,7 +102,7 @@ async fn a_file_of_the_url_without_its_pem_is_told(database: &Database) {
     }
 }
 
-async fn a_user_that_may_only_read_is_told(database: &Database) {
+async fn a_user_that_may_only_read_is_reported(database: &Database) {
     let store = database.migrated().await;
     one(&store, define("a", 1)).await.unwrap().unwrap();
     let user = User::with_password(database, "SELECT", "").await;

@@ -9,10 +9,10 @@ use crate::user::User;
 on_server! { on_postgres, Postgres;
     a_deadlock_is_a_conflict,
     whatever_the_default_isolation_nobody_fails_to_serialize,
-    a_database_that_is_set_to_read_is_told_until_it_is_set_to_write,
+    a_read_only_database_is_reported_until_it_can_be_written,
     a_user_with_a_password_can_log_in_in_the_clear_and_by_tls,
-    a_user_who_is_unknown_is_told,
-    a_database_in_another_encoding_is_told,
+    an_unknown_user_is_reported,
+    a_database_in_another_encoding_is_reported,
     a_migration_that_fails_leaves_nothing_behind,
     the_row_of_a_busy_semaphore_stays_on_its_page,
 }
@@ -78,7 +78,7 @@ async fn whatever_the_default_isolation_nobody_fails_to_serialize(database: &Dat
 }
 
 /// An operator has to correct it. A process that runs meanwhile goes on once it is corrected.
-async fn a_database_that_is_set_to_read_is_told_until_it_is_set_to_write(database: &Database) {
+async fn a_read_only_database_is_reported_until_it_can_be_written(database: &Database) {
     let store = database.migrated().await;
     one(&store, define("a", 1)).await.unwrap().unwrap();
     let set = |on| {
@@ -117,7 +117,7 @@ async fn a_user_with_a_password_can_log_in_in_the_clear_and_by_tls(database: &Da
     user.remove().await;
 }
 
-async fn a_user_who_is_unknown_is_told(database: &Database) {
+async fn an_unknown_user_is_reported(database: &Database) {
     let nobody = database.url("nobody_of_this_name", database.address(), "");
     let error = open(&nobody).unwrap().ready().await.unwrap_err();
     assert_eq!(error.kind(), Kind::Configuration, "{error}");
@@ -125,7 +125,7 @@ async fn a_user_who_is_unknown_is_told(database: &Database) {
 }
 
 /// There a byte would not be what it is in the name.
-async fn a_database_in_another_encoding_is_told(database: &Database) {
+async fn a_database_in_another_encoding_is_reported(database: &Database) {
     let latin = format!("{}_latin", database.name());
     let mut admin = database.session().await;
     let create = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";

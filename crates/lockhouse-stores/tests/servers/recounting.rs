@@ -13,7 +13,6 @@ use crate::database::{
 on_every_server! {
     each_thing_that_is_off_is_found,
     torn_requests_are_named,
-    a_repair_writes_what_the_permits_say,
     a_repair_waits_for_the_lock_and_counts_what_was_committed_meanwhile,
     a_repair_files_requests_so_that_a_refusal_finds_them,
 }
@@ -129,35 +128,6 @@ async fn torn_requests_are_named(database: &Database) {
     assert_eq!(torn.len(), 1000);
     assert!(torn.is_sorted());
     assert_eq!(torn[999], id("n2-0001"));
-}
-
-/// P2, P7.
-async fn a_repair_writes_what_the_permits_say(database: &Database) {
-    let store = held(database).await;
-    assert_eq!(store.repair(&name("a")).await.unwrap(), None);
-    assert_eq!(store.repair(&name("unknown")).await.unwrap(), None);
-    assert_eq!(store.repair(&name("empty")).await.unwrap(), None);
-    let right = semaphore(&store, "a").await;
-    let mut session = database.session().await;
-    for (in_use, fence) in [(5, 3), (0, 3), (2, 1), (1, 0)] {
-        let off =
-            format!("UPDATE lockhouse_semaphore SET in_use={in_use},fence={fence} WHERE name='a'");
-        session.run(&off).await;
-        let was = store.repair(&name("a")).await.unwrap().unwrap();
-        assert_eq!((was.in_use, was.fence), (in_use, fence));
-        assert_eq!(semaphore(&store, "a").await, right);
-        assert_eq!(store.repair(&name("a")).await.unwrap(), None);
-    }
-    session
-        .run("UPDATE lockhouse_semaphore SET fence=9,in_use=9 WHERE name='a'")
-        .await;
-    store.repair(&name("a")).await.unwrap().unwrap();
-    let ahead = semaphore(&store, "a").await;
-    assert_eq!((ahead.in_use, ahead.fence), (2, 9), "fences never go back");
-    session
-        .run("UPDATE lockhouse_semaphore SET in_use=1 WHERE name='gone'")
-        .await;
-    assert!(store.repair(&name("gone")).await.unwrap().is_some());
 }
 
 async fn a_repair_waits_for_the_lock_and_counts_what_was_committed_meanwhile(database: &Database) {

@@ -10,38 +10,15 @@ use crate::session::Session;
 use crate::user::User;
 
 on_every_server! {
-    eight_migrations_at_once_of_an_empty_database_all_succeed,
-    a_schema_that_is_missing_or_too_new_is_told,
-    a_database_that_does_not_exist_is_told,
+    a_schema_that_is_too_new_is_reported,
+    a_database_that_does_not_exist_is_reported,
     a_user_without_the_right_to_change_tables_can_work,
     a_user_who_has_all_its_connections_finds_it_crowded,
     every_table_has_a_primary_key,
 }
 
-async fn eight_migrations_at_once_of_an_empty_database_all_succeed(database: &Database) {
-    let migrations = (0..8).map(|_| {
-        let store = database.store();
-        tokio::spawn(async move { store.migrate().await })
-    });
-    for migration in migrations.collect::<Vec<_>>() {
-        migration.await.unwrap().unwrap();
-    }
-    let store = database.store();
-    store.ready().await.unwrap();
-    one(&store, define("a", 1)).await.unwrap().unwrap();
-    granted(one(&store, acquire("x", &["a"])).await.unwrap());
-}
-
-async fn a_schema_that_is_missing_or_too_new_is_told(database: &Database) {
-    let store = database.store();
-    let ready = store.ready().await.unwrap_err();
-    let batch = one(&store, define("a", 1)).await.unwrap_err();
-    for error in [ready, batch] {
-        assert_eq!(error.kind(), Kind::Schema);
-        assert!(error.to_string().contains("lockhouse migrate"), "{error}");
-    }
-
-    store.migrate().await.unwrap();
+async fn a_schema_that_is_too_new_is_reported(database: &Database) {
+    let store = database.migrated().await;
     let newer = format!(
         "INSERT INTO lockhouse_schema_version VALUES (99,{})",
         database.clock()
@@ -54,7 +31,7 @@ async fn a_schema_that_is_missing_or_too_new_is_told(database: &Database) {
     }
 }
 
-async fn a_database_that_does_not_exist_is_told(database: &Database) {
+async fn a_database_that_does_not_exist_is_reported(database: &Database) {
     let url = database.url(database.admin(), database.address(), "");
     let url = url.replace(database.name(), "lockhouse_nowhere");
     let error = open(&url).unwrap().migrate().await.unwrap_err();

@@ -1,49 +1,16 @@
 //! Texts: compared byte by byte, and never taken for SQL.
 
-use lockhouse_core::store::{Holders, Page};
 use lockhouse_core::{
-    Ask, Capacity, Command, Count, Definition, Note, Owner, Refusal, Reply, SemaphoreName,
+    Ask, Capacity, Command, Count, Definition, Note, Owner, Reply, SemaphoreName,
 };
 
 use crate::database::{
-    Database, acquire, define, granted, heartbeat, id, name, on_every_server, one, owner,
+    Database, define, granted, heartbeat, id, name, on_every_server, one, owner,
 };
 
 on_every_server! {
-    names_that_differ_in_a_byte_are_two,
     any_text_comes_back_as_it_was,
-    lists_are_in_byte_order,
     every_text_is_compared_byte_by_byte,
-}
-
-async fn names_that_differ_in_a_byte_are_two(database: &Database) {
-    let store = database.migrated().await;
-    let alike = [
-        "Job-1",
-        "job-1",
-        "é",
-        "e\u{301}",
-        "ss",
-        "ß",
-        "a",
-        "a\u{200b}",
-        "ａ",
-        "１",
-        "1",
-    ];
-    for (i, text) in (1..).zip(alike) {
-        one(&store, define(text, i)).await.unwrap().unwrap();
-    }
-    for (i, text) in (1..).zip(alike) {
-        let found = store.semaphore(&name(text)).await.unwrap().unwrap();
-        assert_eq!(found.capacity, Capacity::new(i).unwrap(), "{text:?}");
-        assert_eq!(found.name.as_str(), text);
-        assert!(granted(one(&store, acquire(text, &[text])).await.unwrap()).1);
-    }
-    for text in ["JOB-1", "b", "E\u{301}"] {
-        let outcome = one(&store, acquire("other", &[text])).await.unwrap();
-        assert_eq!(outcome, Err(Refusal::UnknownSemaphore(vec![name(text)])));
-    }
 }
 
 async fn any_text_comes_back_as_it_was(database: &Database) {
@@ -98,43 +65,6 @@ async fn any_text_comes_back_as_it_was(database: &Database) {
         assert_eq!(history[0].note, Some(note));
     }
     assert_eq!(session.number(tables).await, tables_before);
-}
-
-async fn lists_are_in_byte_order(database: &Database) {
-    let store = database.migrated().await;
-    let mut texts = [
-        "b", "B", "a", "ä", "a!", "a b", "🚀", "\u{ffee}", "~", "Z", "a1", "a10",
-    ];
-    for text in texts {
-        one(&store, define(text, 1)).await.unwrap().unwrap();
-        granted(one(&store, acquire(text, &[text])).await.unwrap());
-    }
-    texts.sort_unstable();
-    let mut page = Page {
-        after: None,
-        limit: 5,
-    };
-    let mut listed = Vec::new();
-    loop {
-        let semaphores = store.semaphores(None, &page).await.unwrap();
-        let Some(last) = semaphores.last() else { break };
-        page.after = Some(last.name.clone());
-        listed.extend(semaphores.into_iter().map(|s| s.name.as_str().to_owned()));
-    }
-    assert_eq!(listed, texts);
-
-    let all = Page {
-        after: None,
-        limit: 100,
-    };
-    let holders = store.holders(&Holders::default(), &all).await.unwrap();
-    let mut ids: Vec<_> = holders
-        .requests
-        .iter()
-        .map(|holder| holder.external_id.as_str())
-        .collect();
-    ids.sort_unstable();
-    assert_eq!(ids, texts);
 }
 
 async fn every_text_is_compared_byte_by_byte(database: &Database) {

@@ -82,3 +82,42 @@ pub async fn requests_that_differ_in_every_column_are_written_by_one_batch(place
         assert_eq!(request(&store, id.as_str()).await, told);
     }
 }
+
+/// Of new requests, and of ends beside new requests.
+pub async fn a_batch_of_the_largest_size_is_executed(place: &Place) {
+    let store = place.store().await;
+    let most = store.max_batch();
+    assert!(most > 0);
+    run(&store, ["a", "b"].map(|of| define(of, most as u32))).await;
+    let ask = |round, number| acquire(&format!("{round}-{number}"), &["a", "b"]);
+    run(&store, (0..most).map(|number| ask("first", number))).await;
+    let (ends, asks) = (most.div_ceil(2), most / 2);
+    let ends = (0..ends).map(|number| release(&format!("first-{number}")));
+    let asks = (0..asks).map(|number| ask("second", number));
+    let left = most - ends.len() + asks.len();
+    let last_fence = (most + asks.len()) as u64;
+    run(&store, ends.chain(asks)).await;
+    for of in ["a", "b"] {
+        let semaphore = semaphore(&store, of).await;
+        let counted = (semaphore.in_use as usize, semaphore.fence);
+        assert_eq!(counted, (left, last_fence), "{of}");
+    }
+    let ended = request(&store, "first-0").await;
+    assert!(!ended.is_live() && ended.permits.len() == 2);
+}
+
+/// On some databases two transactions deadlock that insert the same missing row.
+pub async fn a_name_that_many_define_at_once_is_created_once(place: &Place) {
+    let stores = [place.store().await, place.store().await];
+    for called in ('a'..='j').map(String::from) {
+        let created = true_of_eight(&stores, |store| {
+            let define = define(&called, 3);
+            async move {
+                let defined = outcome(&store, define).await.unwrap();
+                matches!(defined, Reply::Defined { created: true, .. })
+            }
+        });
+        assert_eq!(created.await, 1, "{called}");
+        assert_eq!(semaphore(&stores[0], &called).await.capacity.value(), 3);
+    }
+}

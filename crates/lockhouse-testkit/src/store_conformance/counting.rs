@@ -1,16 +1,17 @@
-//! [`Upkeep::recount`](lockhouse_core::store::Upkeep::recount) and [`repair`](lockhouse_core::store::Upkeep::repair) where
-//! nothing is wrong. Each store's own tests damage its rows, and have them found and repaired.
+//! [`Upkeep::recount`](lockhouse_core::store::Upkeep::recount) and [`repair`](lockhouse_core::store::Upkeep::repair), where
+//! nothing is wrong, and where a semaphore's counters are. Each store's own tests damage its other rows.
 
 use std::sync::Arc;
 
-use lockhouse_core::Recounted;
+use lockhouse_core::{Ask, Command, Count, Recounted, Semaphore};
 
 use super::words::*;
-use crate::place::Place;
+use crate::place::{Place, overwrite_counters};
 
-/// `a` with two live permits and one that ended, `b` with one live permit, a semaphore without any, and a deleted one.
+/// `a` with four live permits and one that ended, `b` with one live permit, a semaphore without any, and a deleted one.
 async fn held(place: &Place) -> Store {
     let store = place.store().await;
+    let two = Ask::new(id("two"), [(name("a"), Count::new(2).unwrap())]);
     let commands = [
         define("a", 5),
         define("b", 5),
@@ -22,6 +23,7 @@ async fn held(place: &Place) -> Store {
     ];
     run(&store, commands).await;
     run(&store, [release("y"), delete("gone")]).await;
+    run(&store, [Command::acquire(two.unwrap())]).await;
     store
 }
 
@@ -47,7 +49,7 @@ pub async fn a_recount_is_what_the_permits_add_up_to(place: &Place) {
     let mut counted: Vec<_> = counted.collect();
     counted.sort_unstable();
     let expected = [
-        ("a", true, 2, 3),
+        ("a", true, 4, 4),
         ("b", true, 1, 1),
         ("empty", true, 0, 0),
         ("gone", false, 0, 0),
@@ -103,4 +105,56 @@ pub async fn a_repair_changes_nothing_that_is_right(place: &Place) {
         assert_eq!(was, None, "{semaphore}");
     }
     assert_eq!(store.recount().await.unwrap(), before);
+}
+
+/// P2, P7
+pub async fn a_recount_finds_a_wrong_count_and_a_fence_that_is_too_low(place: &Place) {
+    let store = held(place).await;
+    for (in_use, fence, promise) in [(3, 4, "P2"), (4, 3, "P7")] {
+        overwrite_counters(place, "a", in_use, fence).await;
+        let findings = store.recount().await.unwrap().findings();
+        let [found] = &findings[..] else {
+            panic!("not one for {promise}: {findings:?}");
+        };
+        assert_eq!((found.promise, found.can_be_repaired), (promise, true));
+        assert_eq!(found.semaphore, Some(name("a")));
+    }
+}
+
+/// P2, P7
+pub async fn a_repair_corrects_the_counters_and_returns_what_was(place: &Place) {
+    let store = held(place).await;
+    let right = semaphore(&store, "a").await;
+    for (in_use, fence) in [(5, 4), (0, 4), (4, 1), (1, 0)] {
+        overwrite_counters(place, "a", in_use, fence).await;
+        let wrong = Semaphore {
+            in_use,
+            fence,
+            ..right.clone()
+        };
+        assert_eq!(store.repair(&name("a")).await.unwrap(), Some(wrong));
+        assert_eq!(semaphore(&store, "a").await, right);
+        assert_eq!(store.repair(&name("a")).await.unwrap(), None);
+    }
+    assert!(store.recount().await.unwrap().findings().is_empty());
+}
+
+/// P7
+pub async fn a_repair_leaves_a_fence_that_is_ahead(place: &Place) {
+    let store = held(place).await;
+    overwrite_counters(place, "a", 1, 50).await;
+    assert!(store.repair(&name("a")).await.unwrap().is_some());
+    let repaired = semaphore(&store, "a").await;
+    assert_eq!((repaired.in_use, repaired.fence), (4, 50));
+    let next = granted(&store, acquire("next", &["a"])).await;
+    assert_eq!(next.permits[0].fence, 51);
+}
+
+pub async fn a_repair_corrects_a_deleted_semaphore(place: &Place) {
+    let store = held(place).await;
+    overwrite_counters(place, "gone", 1, 0).await;
+    assert!(!store.recount().await.unwrap().findings().is_empty());
+    let was = store.repair(&name("gone")).await.unwrap().unwrap();
+    assert!(!was.exists() && was.in_use == 1, "{was:?}");
+    assert!(store.recount().await.unwrap().findings().is_empty());
 }

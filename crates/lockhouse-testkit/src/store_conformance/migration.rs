@@ -1,10 +1,10 @@
-//! [`Migration`](lockhouse_core::store::Migration), `ready`, and a
-//! [`Notification`](lockhouse_core::store::Notification) that is dropped.
+//! [`Migration`](lockhouse_core::store::Migration), `ready`, and [`Notification`](lockhouse_core::store::Notification).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockhouse_core::ProcessId;
+use lockhouse_core::store::{Batch, Kind};
 use tokio::time::timeout;
 
 use super::words::*;
@@ -12,7 +12,8 @@ use crate::place::Place;
 
 /// Several processes migrate.
 pub async fn many_migrations_at_once_leave_one_schema(place: &Place) {
-    let stores: Vec<_> = (0..4).map(|_| place.unmigrated_store()).collect();
+    place.empty().await;
+    let stores: Vec<_> = (0..8).map(|_| place.unmigrated_store()).collect();
     let migrations = stores.iter().cloned();
     let migrations = migrations.map(|store| tokio::spawn(async move { store.migrate().await }));
     for migration in migrations.collect::<Vec<_>>() {
@@ -38,6 +39,50 @@ pub async fn a_migration_keeps_what_is_there(place: &Place) {
         again.owners_in_use(&[owner("o")]).await.unwrap(),
         [owner("o")]
     );
+}
+
+/// Before that, a store whose schema is missing says so at every call. A store without a schema is ready at once.
+pub async fn a_store_is_ready_once_it_is_migrated(place: &Place) {
+    place.empty().await;
+    let store = place.unmigrated_store();
+    let batch = Batch::new(vec![define("a", 1)]);
+    let (ready, batch) = (store.ready().await, store.transact(&batch).await);
+    assert_eq!(ready.is_ok(), batch.is_ok(), "{ready:?}, {batch:?}");
+    for error in [ready.err(), batch.err()].into_iter().flatten() {
+        assert_eq!(error.kind(), Kind::Schema, "{error}");
+        assert!(error.to_string().contains("lockhouse migrate"), "{error}");
+    }
+    store.migrate().await.unwrap();
+    store.ready().await.unwrap();
+    run(&store, [define("a", 1), acquire("x", &["a"])]).await;
+}
+
+/// The waiters of one process are notified of what another releases. An empty answer means that it may be any semaphore. A
+/// store without notifications never answers.
+pub async fn a_release_by_another_process_is_reported_if_the_store_notifies(place: &Place) {
+    let (store, other) = (place.store().await, place.store().await);
+    run(&other, ["a", "b"].map(|of| define(of, 1))).await;
+    run(&other, ["a", "b"].map(|of| acquire(of, &[of]))).await;
+    let on = BTreeSet::from(["a", "b"].map(name));
+    let changed = async |within| {
+        let changed = store.changed(&on, ProcessId::new(1));
+        timeout(within, changed).await.ok()
+    };
+    let (a_while, a_moment) = (Duration::from_secs(1), Duration::from_millis(100));
+    if !place.notifies() {
+        assert_eq!(changed(a_moment).await, None);
+        run(&other, [release("b")]).await;
+        assert_eq!(changed(a_moment).await, None);
+        return;
+    }
+    // A store may report what was before the first call.
+    while changed(a_while).await.is_some() {}
+    for (command, of) in [(release("b"), "b"), (define("a", 2), "a")] {
+        run(&other, [command]).await;
+        let names = changed(SOON).await.expect("it is reported");
+        assert!(names.is_empty() || names.contains(&name(of)), "{names:?}");
+        while changed(a_while).await.is_some() {}
+    }
 }
 
 /// A notification names only semaphores that the call asked for. A store without notifications never answers.

@@ -1,8 +1,8 @@
 //! The rules of every store for direct calls of its traits, one function for each rule. The rules of
 //! [`conformance`](mod@crate::conformance) use a store only through a client, which never calls twice or out of turn.
 //!
-//! [`store_conformance!`](crate::store_conformance!) makes a test of each rule on one store. The rules need no access to the
-//! rows: they make rows old by short TTLs, and by ages that begin between two calls.
+//! [`store_conformance!`](crate::store_conformance!) makes a test of each rule on one store. The rules make rows old by short
+//! TTLs, and by ages that begin between two calls. Only those of a repair change rows past the store.
 
 mod batches;
 mod counting;
@@ -10,7 +10,9 @@ mod listing;
 mod migration;
 mod owners;
 mod past;
+mod rows;
 mod shown;
+mod templates;
 mod to_end;
 mod tokens;
 mod words;
@@ -21,7 +23,9 @@ pub use listing::*;
 pub use migration::*;
 pub use owners::*;
 pub use past::*;
+pub use rows::*;
 pub use shown::*;
+pub use templates::*;
 pub use to_end::*;
 pub use tokens::*;
 
@@ -35,6 +39,18 @@ macro_rules! store_conformance {
             // Store
             a_held_request_is_found_in_a_full_semaphore_by_a_batch_that_changes_others,
             requests_that_differ_in_every_column_are_written_by_one_batch,
+            a_batch_of_the_largest_size_is_executed,
+            a_name_that_many_define_at_once_is_created_once,
+            the_named_semaphores_that_exist_are_read_together,
+            no_row_is_locked_while_nobody_uses_it,
+            connections_are_counted_and_used_again,
+            // Templates
+            a_template_is_created_once_and_then_changed,
+            a_template_that_many_define_at_once_is_created_once,
+            templates_are_listed_in_byte_order_by_pages,
+            a_deleted_template_leaves_its_semaphores_and_creates_no_more,
+            semaphores_that_differ_from_their_template_are_found_to_follow_it,
+            semaphores_that_seem_idle_are_found_to_follow_their_template,
             // Upkeep: due
             lapsed_requests_are_found_by_their_time_and_their_owners_session,
             lapsed_requests_are_found_on_the_semaphores_asked_for,
@@ -55,13 +71,21 @@ macro_rules! store_conformance {
             a_purged_id_can_be_granted_again_under_a_higher_fence,
             capacity_changes_before_an_age_are_purged,
             lapsed_sessions_are_purged_unless_their_owner_holds_something,
+            a_deleted_semaphore_is_kept_as_long_as_a_request_that_ended_before,
+            semaphores_deleted_before_an_age_are_purged_and_no_fence_comes_back,
             // Upkeep: recount and repair
             a_recount_is_what_the_permits_add_up_to,
             a_recount_sees_one_moment_beside_other_calls,
             a_repair_changes_nothing_that_is_right,
+            a_recount_finds_a_wrong_count_and_a_fence_that_is_too_low,
+            a_repair_corrects_the_counters_and_returns_what_was,
+            a_repair_leaves_a_fence_that_is_ahead,
+            a_repair_corrects_a_deleted_semaphore,
             // Listing
             deleted_semaphores_are_listed_among_all_that_ever_were,
             live_requests_are_listed_by_pages_and_filters,
+            semaphores_are_listed_by_a_prefix_and_pages,
+            capacity_changes_are_listed_newest_first,
             // WaitingList
             a_process_shows_replaces_and_deletes_its_waiters,
             lists_of_waiters_are_forgotten_by_age,
@@ -72,6 +96,8 @@ macro_rules! store_conformance {
             // Migration, Store::ready, Notification
             many_migrations_at_once_leave_one_schema,
             a_migration_keeps_what_is_there,
+            a_store_is_ready_once_it_is_migrated,
+            a_release_by_another_process_is_reported_if_the_store_notifies,
             a_notification_that_is_dropped_leaves_the_store_usable,
         }
     };
@@ -86,7 +112,9 @@ pub fn all_rules() -> Vec<String> {
         include_str!("migration.rs"),
         include_str!("owners.rs"),
         include_str!("past.rs"),
+        include_str!("rows.rs"),
         include_str!("shown.rs"),
+        include_str!("templates.rs"),
         include_str!("to_end.rs"),
         include_str!("tokens.rs"),
     ])

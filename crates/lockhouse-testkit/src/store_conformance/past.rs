@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lockhouse_core::Refusal;
 use lockhouse_core::store::Purge;
-use tokio::time::sleep;
+use lockhouse_core::{Epoch, Refusal};
+use tokio::time::{Instant, sleep};
 
 use super::words::*;
 use crate::place::Place;
@@ -135,4 +135,63 @@ pub async fn lapsed_sessions_are_purged_unless_their_owner_holds_something(place
     let mut left = store.owners_in_use(&asked).await.unwrap();
     left.sort();
     assert_eq!(left, ["goes on", "holds", "lapsed since"].map(owner));
+}
+
+/// The names of all rows of semaphores, without that of the epoch.
+async fn ever(store: &Store) -> Vec<String> {
+    let rows = store.semaphores_ever(&first(ALL)).await.unwrap();
+    let names = rows.into_iter().map(|row| row.name);
+    let names = names.filter(|name| *name != Epoch::semaphore());
+    names.map(|name| name.to_string()).collect()
+}
+
+/// Its permits name the semaphores.
+pub async fn a_deleted_semaphore_is_kept_as_long_as_a_request_that_ended_before(place: &Place) {
+    let store = ended(place, 1).await;
+    run(&store, [release("live")]).await;
+    run(&store, [delete("a")]).await;
+    let age = Duration::ZERO;
+    let purged = store.purge(Purge::Semaphores { age }, ALL).await.unwrap();
+    assert_eq!(purged, 0);
+    assert_eq!(ever(&store).await, ["a", "b"]);
+    let permits = request(&store, "r0").await.permits;
+    let names: Vec<_> = permits.iter().map(|permit| &permit.semaphore).collect();
+    assert_eq!(names, [&name("a"), &name("b")]);
+}
+
+/// P7: neither of the same name nor of a new one. A database server's store purges no semaphore before the epoch's row is
+/// 10 s old.
+pub async fn semaphores_deleted_before_an_age_are_purged_and_no_fence_comes_back(place: &Place) {
+    let store = ended(place, 9).await;
+    run(&store, [release("live"), define("c", 1), define("d", 1)]).await;
+    let last_fence = semaphore(&store, "a").await.fence;
+    run(&store, ["a", "b", "c"].map(delete)).await;
+    let between = Between::calls().await;
+    run(&store, [define("since", 1)]).await;
+    run(&store, [delete("since")]).await;
+    store.purge(ALL_REQUESTS, ALL).await.unwrap();
+    let purge = async |age| {
+        let what = Purge::Semaphores { age };
+        store.purge(what, 2).await.unwrap()
+    };
+    assert_eq!(purge(HOUR).await, 0);
+    let (begun, mut purged) = (Instant::now(), 0);
+    while purged < 3 {
+        let left = ever(&store).await;
+        assert!(begun.elapsed() < SOON, "{purged} are purged: {left:?}");
+        let some = purge(between.age()).await;
+        assert!(some <= 2, "{some} at once");
+        purged += some;
+        if some == 0 {
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+    assert_eq!(purge(between.age()).await, 0);
+    assert_eq!(ever(&store).await, ["d", "since"]);
+    is_right(&store).await;
+    run(&store, ["a", "new"].map(|of| define(of, 1))).await;
+    for of in ["a", "new"] {
+        let again = granted(&store, acquire(of, &[of])).await;
+        assert!(again.permits[0].fence > last_fence, "{again:?}");
+    }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use lockhouse_core::store::{Batch, FullStore, Page};
 use lockhouse_core::{
     Ask, Capacity, Cause, Command, Count, Definition, ExternalId, Outcome, Owner, Reply, Request,
-    SemaphoreName, Ttl,
+    Semaphore, SemaphoreName, Ttl,
 };
+use tokio::sync::Barrier;
 use tokio::time::{Instant, sleep};
 
 pub(super) type Store = Arc<dyn FullStore>;
@@ -17,6 +18,9 @@ pub(super) const ALL: u32 = 999;
 
 /// An age or a TTL longer than any rule takes.
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Long enough for a loaded machine. Nothing waits this long unless it is broken.
+pub(super) const SOON: Duration = Duration::from_secs(60);
 
 pub(super) fn name(text: &str) -> SemaphoreName {
     SemaphoreName::parse(text).unwrap()
@@ -104,6 +108,27 @@ pub(super) async fn run(store: &Store, commands: impl IntoIterator<Item = Comman
     }
 }
 
+/// How many of eight calls at once, on two stores, return true.
+pub(super) async fn true_of_eight<F>(stores: &[Store; 2], call: impl Fn(Store) -> F) -> usize
+where
+    F: Future<Output = bool> + Send + 'static,
+{
+    let together = Arc::new(Barrier::new(8));
+    let calls = (0..8).map(|number| {
+        let call = call(Arc::clone(&stores[number % 2]));
+        let together = Arc::clone(&together);
+        tokio::spawn(async move {
+            together.wait().await;
+            call.await
+        })
+    });
+    let mut are_true = 0;
+    for call in calls.collect::<Vec<_>>() {
+        are_true += usize::from(call.await.unwrap());
+    }
+    are_true
+}
+
 /// The request that `command` grants.
 pub(super) async fn granted(store: &Store, command: Command) -> Request {
     match outcome(store, command).await.unwrap() {
@@ -123,6 +148,11 @@ pub(super) async fn ends(store: &Store, command: Command) -> bool {
 /// The request called `external_id`, which exists.
 pub(super) async fn request(store: &Store, external_id: &str) -> Request {
     store.request(&id(external_id)).await.unwrap().unwrap()
+}
+
+/// The semaphore called `called`, which exists.
+pub(super) async fn semaphore(store: &Store, called: &str) -> Semaphore {
+    store.semaphore(&name(called)).await.unwrap().unwrap()
 }
 
 /// The ids of requests, sorted.

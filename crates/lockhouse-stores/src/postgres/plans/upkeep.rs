@@ -26,11 +26,17 @@ async fn the_upkeep_finds_rows_by_their_keys_whatever_the_statistics_say() {
         "INSERT INTO lockhouse_waiting SELECT name,'{PROCESS}','',clock_timestamp() FROM lockhouse_semaphore"
     );
     run(&mut lease, &waiting).await;
+    let changes = format!(
+        "INSERT INTO lockhouse_capacity_change (semaphore_id,old_capacity,new_capacity,changed_at) \
+         SELECT 1,1,2,clock_timestamp() FROM generate_series(1,{ROWS})"
+    );
+    run(&mut lease, &changes).await;
     run(&mut lease, "ANALYZE").await;
     let hour_ago = "clock_timestamp()-INTERVAL '1 HOUR'";
     let aged = [
         format!("UPDATE lockhouse_waiting SET written_at={hour_ago}"),
         format!("UPDATE lockhouse_semaphore SET deleted_at={hour_ago}"),
+        format!("UPDATE lockhouse_capacity_change SET changed_at={hour_ago}"),
         format!("UPDATE lockhouse_permit_request SET state='RELEASED',released_at={hour_ago}"),
         "UPDATE lockhouse_owner_session SET expires_at=clock_timestamp()+INTERVAL '1 HOUR'".into(),
     ];
@@ -50,14 +56,20 @@ async fn the_upkeep_finds_rows_by_their_keys_whatever_the_statistics_say() {
     )
     .await;
     let age = Duration::ZERO;
-    let kinds = [
-        (Purge::Semaphores { age }, "s", "(name = "),
-        (Purge::Requests { age }, "r", "(external_id = "),
-        (Purge::Sessions { age }, "w", "(owner = "),
+    let text = |letter| move |i: usize| Text(&format!("{letter}{i:06}")).to_string();
+    let kinds: [(_, &dyn Fn(usize) -> String, _); 4] = [
+        (Purge::Semaphores { age }, &text('s'), "(name = "),
+        (Purge::Requests { age }, &text('r'), "(external_id = "),
+        (Purge::Sessions { age }, &text('w'), "(owner = "),
+        (
+            Purge::CapacityChanges { age },
+            &|i| (i + 1).to_string(),
+            "(id = ",
+        ),
     ];
-    for (what, letter, key) in kinds {
+    for (what, key_of, key) in kinds {
         for asked in [1, 64, 800] {
-            let keys = (0..asked).map(|i| Text(&format!("{letter}{i:06}")).to_string());
+            let keys = (0..asked).map(key_of);
             let script = lock(what, now, &list(keys));
             let (_, statement) = script.text().split_once(';').unwrap();
             finds_by(&mut lease, statement, key).await;

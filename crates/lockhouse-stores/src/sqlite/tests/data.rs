@@ -3,38 +3,6 @@ use lockhouse_core::store::{Kind, Listing as _, Upkeep as _};
 use super::*;
 
 #[tokio::test]
-async fn names_and_ids_are_compared_and_listed_by_bytes() {
-    let (_place, store) = Place::migrated().await;
-    // Two spellings of é, and a dotless i: alike in other collations.
-    let names = ["Z", "a", "a b", "cafe\u{301}", "café", "i", "z", "ı", "𝄞"];
-    let mut commands: Vec<_> = names.iter().map(|name| define(name, 9)).collect();
-    let ids = ["Job-1", "job-1", "jöb-1"];
-    commands.extend(ids.iter().map(|id| acquire(id, "a")));
-    for outcome in store.transact(&Batch::new(commands)).await.unwrap() {
-        outcome.unwrap();
-    }
-    let listed = store.semaphores(None, &first(100)).await.unwrap();
-    let listed: Vec<_> = listed
-        .iter()
-        .map(|semaphore| semaphore.name.as_str())
-        .collect();
-    assert_eq!(listed, names);
-    let holders = store
-        .holders(&Holders::default(), &first(100))
-        .await
-        .unwrap();
-    let mut holders: Vec<_> = holders
-        .requests
-        .iter()
-        .map(|request| request.external_id.as_str())
-        .collect();
-    holders.sort_unstable();
-    assert_eq!(holders, ids);
-    assert_eq!(store.semaphore(&name("A")).await.unwrap(), None);
-    assert_eq!(store.request(&id("JOB-1")).await.unwrap(), None);
-}
-
-#[tokio::test]
 async fn an_answer_is_what_is_read_later() {
     let (_place, store) = Place::migrated().await;
     let defined = run(&store, define("a", 5)).await.unwrap().unwrap();

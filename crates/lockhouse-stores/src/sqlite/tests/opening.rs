@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::sqlite::schema::MIGRATIONS;
 
+/// SQLite may refuse to turn a new file to WAL while others open it. Few meet at one file, so there are ten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn eight_may_open_and_migrate_a_new_file_at_once() {
     for _ in 0..10 {

@@ -1,5 +1,4 @@
 use lockhouse_core::store::Upkeep as _;
-use lockhouse_core::{HeldSlots, Recounted, Semaphore};
 
 use super::*;
 
@@ -33,34 +32,6 @@ fn change(place: &Place, sql: &str) {
 async fn promises(store: &Sqlite) -> Vec<&'static str> {
     let findings = store.recount().await.unwrap().findings();
     findings.iter().map(|finding| finding.promise).collect()
-}
-
-#[tokio::test]
-async fn a_recount_is_what_the_rows_come_to() {
-    let (place, store) = place_with_requests().await;
-    let recount = store.recount().await.unwrap();
-    let [a, b] = &recount.semaphores[..] else {
-        panic!("not two: {recount:?}");
-    };
-    assert_eq!(
-        *a,
-        Recounted {
-            semaphore: store.semaphore(&name("a")).await.unwrap().unwrap(),
-            live: 4,
-            last_fence: 3,
-            repeated_fences: 0,
-            misfiled: 0,
-            slots: HeldSlots::default(),
-        }
-    );
-    assert!(!b.semaphore.exists());
-    assert_eq!((b.live, b.last_fence), (0, 0));
-    assert!(recount.torn.is_empty());
-    assert!(recount.findings().is_empty());
-
-    change(&place, "UPDATE lockhouse_permit SET fence = 3");
-    let recount = store.recount().await.unwrap();
-    assert_eq!(recount.semaphores[0].repeated_fences, 2);
 }
 
 #[tokio::test]
@@ -145,46 +116,6 @@ async fn the_first_thousand_torn_requests_are_told_by_bytes() {
     assert_eq!(torn.len(), 1_000);
     assert_eq!(torn[0], id("r-0001"));
     assert_eq!(torn[999], id("r-1000"));
-}
-
-/// P2, P7
-#[tokio::test]
-async fn a_repair_sets_what_is_off_and_says_what_it_was() {
-    let (place, store) = place_with_requests().await;
-    let right = store.semaphore(&name("a")).await.unwrap().unwrap();
-    assert_eq!(store.repair(&name("a")).await.unwrap(), None);
-    assert_eq!(store.repair(&name("no such")).await.unwrap(), None);
-    for (in_use, fence) in [(9, 3), (0, 3), (4, 1), (7, 0)] {
-        let sql = format!("UPDATE lockhouse_semaphore SET in_use = {in_use}, fence = {fence}");
-        change(&place, &format!("{sql} WHERE name = 'a'"));
-        let was = store.repair(&name("a")).await.unwrap();
-        let off = Semaphore {
-            in_use,
-            fence,
-            ..right.clone()
-        };
-        assert_eq!(was, Some(off));
-        let is = store.semaphore(&name("a")).await.unwrap().unwrap();
-        assert_eq!(is, right);
-        assert_eq!(store.repair(&name("a")).await.unwrap(), None);
-    }
-    assert!(promises(&store).await.is_empty());
-}
-
-/// P7
-#[tokio::test]
-async fn a_repair_leaves_a_fence_that_is_ahead_and_mends_a_deleted_semaphore() {
-    let (place, store) = place_with_requests().await;
-    change(
-        &place,
-        "UPDATE lockhouse_semaphore SET fence = 50, in_use = 1",
-    );
-    store.repair(&name("a")).await.unwrap().unwrap();
-    let is = store.semaphore(&name("a")).await.unwrap().unwrap();
-    assert_eq!((is.in_use, is.fence), (4, 50));
-    let was = store.repair(&name("b")).await.unwrap().unwrap();
-    assert!(!was.exists() && was.in_use == 1);
-    assert!(promises(&store).await.is_empty());
 }
 
 /// P10
