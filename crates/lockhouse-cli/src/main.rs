@@ -100,9 +100,9 @@ fn perform(verb: Verb, global: &Global) -> Result<Exit, Failure> {
     } else {
         runtime::Builder::new_current_thread()
     };
-    let runtime = runtime
-        .enable_all()
-        .build()
+    // All signals come to this thread, which holds them back while it begins to catch them.
+    let runtime = hold::without_signals(|| runtime.enable_all().build())
+        .and_then(|runtime| runtime)
         .map_err(|error| Failure::other(format!("cannot start: {error}")))?;
     let (logs_json, traces) = match &verb {
         Verb::Serve(serve) => (serve.logs_json(), serve.traces(runtime.handle())?),

@@ -16,14 +16,14 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpid};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 use super::guard;
-use super::signals::Signals;
+use super::signals::{Signals, without_signals};
 use super::tree::{self, Tree};
 
 /// How long a guard may take at most to exit, including the time to kill the tree.
@@ -52,11 +52,8 @@ impl Group {
             .stderr(Stdio::null())
             .process_group(0)
             .kill_on_drop(true);
-        // The guard starts with all signals blocked: a signal to the group must not end it.
-        let hearing = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-        let guard = command.spawn();
-        hearing.thread_set_mask()?;
-        let guard = guard?;
+        // A signal to the group must not end the guard before it blocks them itself.
+        let guard = without_signals(|| command.spawn())??;
         let id = pid(&guard).ok_or_else(|| io::Error::other("the guard ended at once"))?;
         tree::adopt();
         let tree = Tree::new(getpid(), id, &mark);

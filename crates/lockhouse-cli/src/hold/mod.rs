@@ -30,7 +30,7 @@ use group::Group;
 use terminal::Terminal;
 
 pub(crate) use guard::{duty as guard_duty, guard};
-pub(crate) use signals::{ENDING, Signals};
+pub(crate) use signals::{ENDING, Signals, without_signals};
 pub(crate) use waiting::{Waiter, or_signal};
 
 /// The longest time between SIGTERM and SIGKILL once the hold is lost.

@@ -1,10 +1,14 @@
 //! Signals that this process gets.
+//!
+//! The registry of signal handlers loses a signal that comes after the kernel has been told of a handler and before the
+//! registry knows what to do. On a busy machine that may be milliseconds. So the signal is held back meanwhile, in the one
+//! thread that gets signals then.
 
-use std::fs;
 use std::future::{poll_fn, ready};
 use std::task::Poll;
+use std::{fs, io};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use tokio::signal::unix;
 
 use crate::failure::Failure;
@@ -69,8 +73,27 @@ impl Signals {
 }
 
 pub(super) fn stream(signal: Signal) -> Result<unix::Signal, Failure> {
-    unix::signal(unix::SignalKind::from_raw(signal as i32))
+    let kind = unix::SignalKind::from_raw(signal as i32);
+    let caught = holding_back(SigSet::from(signal), || unix::signal(kind));
+    caught
+        .and_then(|stream| stream)
         .map_err(|error| Failure::other(format!("cannot listen to {signal}: {error}")))
+}
+
+/// The threads and processes that `start` starts get no signals, except for faults of their own, which Rust reports.
+pub(crate) fn without_signals<T>(start: impl FnOnce() -> T) -> io::Result<T> {
+    let mut signals = SigSet::all();
+    signals.remove(Signal::SIGSEGV);
+    signals.remove(Signal::SIGBUS);
+    holding_back(signals, start)
+}
+
+/// Signals that come while `act` acts come after it.
+fn holding_back<T>(signals: SigSet, act: impl FnOnce() -> T) -> io::Result<T> {
+    let before = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let done = act();
+    before.thread_set_mask()?;
+    Ok(done)
 }
 
 /// Whether this process was started to ignore `signal`.

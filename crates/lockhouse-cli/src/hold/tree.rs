@@ -8,7 +8,8 @@
 //! signalled.
 
 use std::collections::HashSet;
-use std::{env, fs};
+use std::time::Duration;
+use std::{env, fs, thread};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid, getsid};
@@ -19,6 +20,9 @@ const MARK: &str = "LOCKHOUSE_RUN";
 
 /// How often the tree is scanned at most, since its processes may start others meanwhile.
 const ROUNDS: usize = 100;
+
+/// The pause after a scan that left a process undecided.
+const RESCAN_AFTER: Duration = Duration::from_millis(1);
 
 /// The processes that `run` started after its guard.
 #[derive(Debug)]
@@ -39,6 +43,15 @@ struct Process {
     group: Pid,
     began: u64,
     has_ended: bool,
+    /// How many bytes its environment has. None until a program that it executes has one.
+    environment: Option<usize>,
+}
+
+/// The processes of a tree that a scan found.
+struct Scan {
+    alive: Vec<Process>,
+    /// Some process may belong to the tree or not: it was executing a program.
+    is_undecided: bool,
 }
 
 impl Tree {
@@ -53,38 +66,59 @@ impl Tree {
 
     /// Signals the processes that left the group.
     pub(super) fn signal_outside(&self, signal: Signal) {
-        for process in self.alive() {
-            if process.group != self.guard {
-                let _ = kill(process.id, signal);
+        let mut signalled = HashSet::new();
+        for _ in 0..ROUNDS {
+            let scan = self.scan();
+            for process in scan.alive {
+                if process.group != self.guard && signalled.insert(process.id) {
+                    let _ = kill(process.id, signal);
+                }
             }
+            if !scan.is_undecided {
+                return;
+            }
+            thread::sleep(RESCAN_AFTER);
         }
     }
 
     /// Whether a process is left, or may be where the system does not tell.
     pub(super) fn is_alive(&self) -> bool {
-        process(getpid()).is_none() || !self.alive().is_empty()
+        let is_left = |scan: Scan| scan.is_undecided || !scan.alive.is_empty();
+        process(getpid()).is_none() || is_left(self.scan())
     }
 
     /// Kills all processes of the tree that this user may kill.
     pub(super) fn kill(&self) {
         for _ in 0..ROUNDS {
-            let alive = self.alive();
-            let killed = alive
+            let scan = self.scan();
+            let killed = scan
+                .alive
                 .iter()
                 .map(|process| kill(process.id, Signal::SIGKILL));
-            if killed.filter(Result::is_ok).count() == 0 {
+            let any = killed.filter(Result::is_ok).count() > 0;
+            if scan.is_undecided {
+                thread::sleep(RESCAN_AFTER);
+            } else if !any {
                 return;
             }
         }
     }
 
-    fn alive(&self) -> Vec<Process> {
+    fn scan(&self) -> Scan {
         let mut all = all();
         all.retain(|process| !process.has_ended && process.began >= self.since);
-        let found = all
-            .iter()
-            .filter(|process| process.group == self.guard || self.has_mark(process));
-        let mut tree: HashSet<_> = found.map(|process| process.id).collect();
+        let (mut tree, mut undecided) = (HashSet::new(), Vec::new());
+        for process in &all {
+            if process.group == self.guard {
+                tree.insert(process.id);
+                continue;
+            }
+            match self.has_mark(process) {
+                Some(false) => {}
+                Some(true) => _ = tree.insert(process.id),
+                None => undecided.push(process.id),
+            }
+        }
         // Once `run` has ended, its number may belong to another process.
         if [getpid(), getppid()].contains(&self.run) {
             tree.insert(self.run);
@@ -101,16 +135,24 @@ impl Tree {
         all.retain(|process| {
             tree.contains(&process.id) && ![self.run, self.guard].contains(&process.id)
         });
-        all
+        Scan {
+            alive: all,
+            is_undecided: undecided.iter().any(|id| !tree.contains(id)),
+        }
     }
 
-    fn has_mark(&self, process: &Process) -> bool {
-        let environment = fs::read(format!("/proc/{}/environ", process.id)).unwrap_or_default();
+    /// None if the process executed a program meanwhile: then the kernel shows the environment of
+    /// neither the old nor the new one, or the beginning of it.
+    fn has_mark(&self, process: &Process) -> Option<bool> {
+        let Ok(environment) = fs::read(format!("/proc/{}/environ", process.id)) else {
+            return Some(false); // it has ended, or is another user's
+        };
         let variables = environment.split(|byte| *byte == 0);
         let mut marks = variables
             .filter_map(|variable| variable.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="))
             .flat_map(|marks| marks.split(|byte| *byte == b':'));
-        marks.any(|mark| mark == self.mark.as_bytes())
+        let has_mark = marks.any(|mark| mark == self.mark.as_bytes());
+        (has_mark || process.environment == Some(environment.len())).then_some(has_mark)
     }
 }
 
@@ -181,17 +223,25 @@ fn process(id: Pid) -> Option<Process> {
     parse(id, &stat)
 }
 
-/// Parses `4711 (a name) S PARENT GROUP …`; the 22nd word is the start time.
+/// Parses `4711 (a name) S PARENT GROUP …`; the 22nd word is the start time, the 23rd the size of
+/// its memory, the 50th and 51st where its environment begins and ends in it (proc_pid_stat(5)).
 fn parse(id: Pid, stat: &str) -> Option<Process> {
     // The name may have anything in it.
     let (_, rest) = stat.rsplit_once(") ")?;
     let words: Vec<_> = rest.split_ascii_whitespace().collect();
+    let number = |word: usize| words.get(word - 3)?.parse::<u64>().ok();
+    let environment = match (number(23), number(50), number(51)) {
+        (Some(0), ..) => Some(0), // a thread of the kernel
+        (_, Some(begin @ 1..), Some(end)) => end.checked_sub(begin).and_then(|n| n.try_into().ok()),
+        _ => None,
+    };
     Some(Process {
         id,
         parent: Pid::from_raw(words.get(1)?.parse().ok()?),
         group: Pid::from_raw(words.get(2)?.parse().ok()?),
-        began: words.get(19)?.parse().ok()?,
+        began: number(22)?,
         has_ended: matches!(words.first(), Some(&("Z" | "X"))),
+        environment,
     })
 }
 
@@ -201,7 +251,8 @@ mod tests {
 
     #[test]
     fn a_process_may_be_called_anything() {
-        let stat = "7 (a) Z 1 (b) S 3 5 5 0 -1 4194560 113 0 0 0 0 0 0 0 20 0 1 0 123456 2 3";
+        let stat = "7 (a) Z 1 (b) S 3 5 5 0 -1 4194560 113 0 0 0 0 0 0 0 20 0 1 0 123456 4096 3 4 \
+                    5 6 7 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 8 9 10 11 12 100 140 0";
         let process = parse(Pid::from_raw(7), stat).unwrap();
         let [id, parent, group] = [7, 3, 5].map(Pid::from_raw);
         let expected = Process {
@@ -210,9 +261,14 @@ mod tests {
             group,
             began: 123_456,
             has_ended: false,
+            environment: Some(40),
         };
         assert_eq!(process, expected);
         assert_eq!(parse(id, "7 (a"), None);
+        let environment = |stat: &str| parse(id, stat).unwrap().environment;
+        assert_eq!(environment(&stat.replace("100 140", "0 0")), None);
+        assert_eq!(environment(&stat.replace("100 140", "100 0")), None);
+        assert_eq!(environment(&stat.replace("4096", "0")), Some(0));
     }
 
     #[test]
@@ -221,5 +277,35 @@ mod tests {
         let this = process(getpid()).unwrap();
         assert_eq!(this.parent, getppid());
         assert!(!this.has_ended && all().iter().any(|process| process.id == this.id));
+    }
+
+    /// This one executes itself, again and again: while it does, it has no environment.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_that_executes_another_program_is_found() {
+        use std::os::unix::process::CommandExt;
+        use std::process::Command;
+
+        /// Ended by the end of the test.
+        struct Child(std::process::Child);
+
+        impl Drop for Child {
+            fn drop(&mut self) {
+                self.0.kill().unwrap();
+                self.0.wait().unwrap();
+            }
+        }
+
+        let start = |command: &mut Command| Child(command.process_group(0).spawn().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("again");
+        fs::write(&script, "exec sh \"$0\"").unwrap();
+        let guard = start(Command::new("sleep").arg("1000"));
+        let mut again = Command::new("sh");
+        let _again = start(again.arg(&script).env(MARK, "this-run"));
+        let guard = Pid::from_raw(guard.0.id().cast_signed());
+        let tree = Tree::new(Pid::from_raw(i32::MAX), guard, "this-run");
+        let missed = (0..1000).filter(|_| !tree.is_alive()).count();
+        assert_eq!(missed, 0);
     }
 }

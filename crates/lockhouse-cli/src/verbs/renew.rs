@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::table;
 
-/// Extend a live request to now plus its TTL
+/// Set the expiry of a live request to now plus its TTL
 ///
 /// Prints the request, one line for each permit. A request that has ended, or whose time has passed, cannot be
 /// renewed.

@@ -237,9 +237,14 @@ impl Running {
         drop(self.child.stdin.take());
     }
 
+    /// How it has ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
     /// Waits for its end, however it comes, and that nobody is left who could print.
     pub(crate) fn end(mut self) -> Done {
-        let status = eventually("the command ends", || self.child.try_wait().unwrap());
+        let status = eventually("the command ends", || self.ended());
         Done {
             code: code(status),
             stdout: self.stdout.rest(),

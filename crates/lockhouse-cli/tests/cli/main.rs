@@ -8,6 +8,7 @@ mod reader;
 
 mod clocks;
 mod databases;
+mod early_signals;
 mod exit_codes;
 mod failover;
 mod features;

@@ -87,7 +87,7 @@ async fn a_stopped_server_neither_oversteps_nor_loses_its_callers_places(place: 
     let (granted, second) = second.await.unwrap();
     let paused = granted - begun;
     assert!(paused < PASSED_OVER_WITHIN, "paused for {paused:?}");
-    sleep(Duration::from_millis(4_500).saturating_sub(begun.elapsed())).await;
+    sleep(Duration::from_secs(4).saturating_sub(begun.elapsed())).await;
     one.signal(Signal::SIGCONT);
     sleep(APART).await;
 
@@ -125,8 +125,9 @@ async fn a_stopped_run_neither_oversteps_nor_loses_its_place(place: Place) {
     sleep(APART).await;
 
     first.signal(Signal::SIGSTOP);
+    let continues = Instant::now() + Duration::from_secs(3);
     house.text(&["release", "held"]);
-    sleep(Duration::from_secs(4)).await;
+    sleep(continues.saturating_duration_since(Instant::now())).await;
     first.signal(Signal::SIGCONT);
     for run in [first, second, third] {
         let done = run.end();

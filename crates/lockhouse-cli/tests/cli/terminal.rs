@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crate::house::{House, eventually, lockhouse, until};
@@ -73,11 +73,16 @@ impl Terminal {
     /// Waits until `text` is shown, and forgets all until then.
     fn shows(&self, text: &str) {
         eventually(&format!("{text:?} is shown"), || {
-            let mut screen = self.screen.lock().unwrap();
+            let mut screen = self.screen();
             let end = screen.find(text)? + text.len();
             screen.drain(..end);
             Some(())
         });
+    }
+
+    /// Also when a thread panicked that held it: a second panic would end all tests.
+    fn screen(&self) -> MutexGuard<'_, String> {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -99,7 +104,7 @@ fn pty() -> (File, File) {
 impl Drop for Terminal {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("--- shown:\n{}\n---", self.screen.lock().unwrap());
+            eprintln!("--- shown:\n{}\n---", self.screen());
         }
         let _ = self.shell.kill();
         let _ = self.shell.wait();

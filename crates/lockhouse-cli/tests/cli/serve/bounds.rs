@@ -94,7 +94,7 @@ fn crowded(house: &House, limit: &str, many: usize) -> (Running, String, Vec<Tcp
         "/v1/semaphores/a",
         r#"{"capacity":1}"#,
     ));
-    let held = r#"{"permits":[{"semaphore":"a"}],"ttl_ms":60000}"#;
+    let held = r#"{"permits":[{"semaphore":"a"}],"ttl_ms":600000}"#;
     is_ok(&call(&address, "PUT", "/v1/requests/x", held));
     let wait = r#"{"permits":[{"semaphore":"a"}],"wait_ms":600000}"#;
     let waiters = (0..many).map(|n| send(&address, "PUT", &format!("/v1/requests/y{n}"), wait));
