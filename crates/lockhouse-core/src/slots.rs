@@ -222,10 +222,10 @@ impl FromStr for Slots {
 
     /// Parses the displayed form.
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let senseless = || Invalid::new("slots", "are not hexadecimal digits, at most 1,024");
+        let malformed = || Invalid::new("slots", "are not hexadecimal digits, at most 1,024");
         let digits = text.as_bytes();
         if digits.len() > MAX_SLOTTED_CAPACITY as usize / 4 {
-            return Err(senseless());
+            return Err(malformed());
         }
         let word = |digits: &[u8]| {
             digits.iter().rev().try_fold(0, |word: u64, digit| {
@@ -235,7 +235,7 @@ impl FromStr for Slots {
         };
         let mut words = digits
             .chunks(DIGITS)
-            .map(|digits| word(digits).ok_or_else(senseless));
+            .map(|digits| word(digits).ok_or_else(malformed));
         let first = words.next().transpose()?.unwrap_or(0);
         let rest = words.collect::<Result<_, _>>()?;
         Ok(Self::trimmed(first, rest))

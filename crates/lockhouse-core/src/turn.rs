@@ -77,9 +77,9 @@ impl Turn {
     }
 }
 
-/// The asks of a batch that were refused and go on waiting.
+/// The asks that were refused and go on waiting, of a batch or of several batches that stand for one.
 #[derive(Debug, Default)]
-pub(crate) struct StillWaiting {
+pub struct StillWaiting {
     on: BTreeMap<SemaphoreName, Refused>,
 }
 
@@ -93,7 +93,7 @@ struct Refused {
 impl StillWaiting {
     /// Adds a refused ask. `keys` are its keyed semaphores that lack room for it, or where others come first. If there are
     /// any, it waits for those only, and holds up nobody on its other semaphores.
-    pub(crate) fn add(&mut self, ask: &Ask, turn: &Turn, keys: &[SemaphoreName]) {
+    pub fn add(&mut self, ask: &Ask, turn: &Turn, keys: &[SemaphoreName]) {
         let seniority = turn.claim(ask).seniority;
         let permits = ask.permits();
         for (name, count) in permits.filter(|(name, _)| keys.is_empty() || keys.contains(name)) {
@@ -117,7 +117,7 @@ impl StillWaiting {
     }
 
     /// The semaphores of `ask` for which other asks wait ahead of it, in its batch or outside.
-    pub(crate) fn ahead_of(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
+    pub fn ahead_of(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
         let is_taken = |name: &&SemaphoreName| {
             let refused = self.on.get(*name);
             turn.behind.contains(*name) || refused.is_some_and(|refused| refused.first < turn.place)

@@ -168,8 +168,6 @@ async fn audited(log: AuditLog, request: Request, next: Next) -> Response {
             line["left_out"] = left_out.into();
         }
     }
-    // Behind a proxy, this is the address that the proxy names.
-    let peer = said.get::<Peer>().copied().unwrap_or(peer);
     line["status"] = response.status().as_u16().into();
     line["by"] = by.into();
     line["from"] = peer.address().to_string().into();

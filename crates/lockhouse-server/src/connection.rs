@@ -24,7 +24,7 @@ use crate::connections::Connection;
 use crate::peer::Peer;
 use crate::socket::{self, Socket};
 use crate::stopping::Stopping;
-use crate::tls::{self, CertificateNames, Tls};
+use crate::tls::{Certificate, Tls};
 
 /// How long a connection may be without a call: the timeout for the head of a request, for an idle
 /// connection, and for reading the end of an answer.
@@ -82,10 +82,10 @@ pub(crate) async fn serve(connection: Arc<Connection>, offer: Offer) {
         () = stopping.begun() => return,
     };
     match encrypted {
-        Ok(Ok(stream)) => {
-            let names = tls::names(&stream);
+        Ok(Ok((stream, certificate))) => {
+            let serving = serve_on(stream, &connection, certificate, router, stopping);
             // Boxed, since the future is large, and many connections have no TLS.
-            Box::pin(serve_on(stream, &connection, names, router, stopping)).await;
+            Box::pin(serving).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
@@ -100,11 +100,19 @@ async fn over(connection: &Connection) {
     }
 }
 
-/// Answers the calls that come by `stream`. `names` are those of the caller's certificate.
+/// Resolves when the caller's certificate has expired, if it has shown one.
+async fn expired(certificate: Option<&Certificate>) {
+    match certificate {
+        Some(certificate) => certificate.expired().await,
+        None => future::pending().await,
+    }
+}
+
+/// Answers the calls that come by `stream`.
 async fn serve_on(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     connection: &Arc<Connection>,
-    names: Option<CertificateNames>,
+    certificate: Option<Certificate>,
     router: Router,
     stopping: Stopping,
 ) {
@@ -122,8 +130,8 @@ async fn serve_on(
         if let Some(peer) = peer {
             request.extensions_mut().insert(peer);
         }
-        if let Some(names) = &names {
-            request.extensions_mut().insert(names.clone());
+        if let Some(certificate) = &certificate {
+            request.extensions_mut().insert(certificate.names().clone());
         }
         let answering = router.call(request);
         async move {
@@ -142,7 +150,12 @@ async fn serve_on(
         .max_header_list_size(MOST_HEADERS)
         .max_send_buf_size(MOST_BUFFERED);
     let mut served = pin!(http.serve_connection(TokioIo::new(stream), service));
-    let mut over = pin!(over(connection));
+    let mut over = pin!(async {
+        tokio::select! {
+            () = over(connection) => {}
+            () = expired(certificate.as_ref()) => tracing::debug!("a caller's certificate has expired"),
+        }
+    });
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
         () = over.as_mut() => return,

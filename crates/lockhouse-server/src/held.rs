@@ -6,6 +6,7 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use lockhouse::{Code, Cursor, Error, Lockhouse, Owner, Request, SemaphoreName, Verb};
 use lockhouse_wire::{self as wire, Requests};
+use sha2::{Digest, Sha256};
 
 use crate::access::{Access, Principal};
 use crate::body::Json;
@@ -26,12 +27,29 @@ pub(crate) struct Listing {
     paging: Paging<At>,
 }
 
-/// Where a page begins. If several tokens have owners of one name, their requests follow each other, and this also has the
-/// owner whose requests come next.
+/// Where a page begins. If several tokens have owners of one name, their requests follow each other,
+/// and this also has the rank of the owner whose requests come next.
 #[derive(Debug, Default)]
 pub(crate) struct At {
-    owner: Option<Owner>,
+    owner: Option<Rank>,
     cursor: Option<Cursor>,
+}
+
+/// An owner's place among others. It does not show whose it is: a caller may not know of a token
+/// whose requests it may not see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank(u128);
+
+impl Rank {
+    fn of(owner: &Owner) -> Self {
+        let digest = Sha256::digest(owner.as_str());
+        // As much of it as fits into the number.
+        Self(
+            digest
+                .iter()
+                .fold(0, |rank, byte| rank << 8 | u128::from(*byte)),
+        )
+    }
 }
 
 impl std::str::FromStr for At {
@@ -39,13 +57,14 @@ impl std::str::FromStr for At {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let (owner, cursor) = match text.split_once('\n') {
-            Some((owner, cursor)) => (Some(Owner::stored(owner).map_err(drop)?), cursor),
+            Some((owner, cursor)) => (Some(owner), cursor),
             None => (None, text),
         };
+        let rank = |text| u128::from_str_radix(text, 16).map(Rank).map_err(drop);
         let is_begin = owner.is_some() && cursor.is_empty();
         let cursor = (!is_begin).then(|| cursor.parse().map_err(drop));
         Ok(Self {
-            owner,
+            owner: owner.map(rank).transpose()?,
             cursor: cursor.transpose()?,
         })
     }
@@ -55,8 +74,8 @@ impl At {
     fn text(&self) -> String {
         let cursor = self.cursor.map(|cursor| cursor.to_string());
         let cursor = cursor.unwrap_or_default();
-        let text = match &self.owner {
-            Some(owner) => format!("{}\n{cursor}", owner.as_str()),
+        let text = match self.owner {
+            Some(Rank(rank)) => format!("{rank:x}\n{cursor}"),
             None => cursor,
         };
         wire::cursor(&text)
@@ -91,7 +110,8 @@ pub(crate) async fn list(
     let owners = match &owner {
         None => vec![None],
         Some(owner) => {
-            let owners = access.owners_called(&lockhouse, &principal, owner).await?;
+            let mut owners = access.owners_called(&lockhouse, &principal, owner).await?;
+            owners.sort_by_cached_key(Rank::of);
             owners.into_iter().map(Some).collect()
         }
     };
@@ -102,7 +122,7 @@ pub(crate) async fn list(
     let are_several = owners.len() > 1;
     let mut owners = owners.into_iter().peekable();
     while owners
-        .next_if(|owner| owner.as_ref() < began_with.as_ref())
+        .next_if(|owner| owner.as_ref().map(Rank::of) < began_with)
         .is_some()
     {}
     let mut requests = Vec::new();
@@ -120,11 +140,11 @@ pub(crate) async fn list(
         let is_full = requests.len() >= limit as usize;
         let at = match (next, owners.peek()) {
             (Some(next), _) => At {
-                owner: owner.filter(|_| are_several),
+                owner: owner.as_ref().filter(|_| are_several).map(Rank::of),
                 cursor: Some(next),
             },
             (None, Some(following)) if is_full => At {
-                owner: following.clone(),
+                owner: following.as_ref().map(Rank::of),
                 cursor: None,
             },
             (None, _) => continue,

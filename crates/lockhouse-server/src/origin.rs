@@ -44,6 +44,8 @@ pub(crate) struct Site {
     pub(crate) hosts: Hosts,
     /// Whether the server itself speaks TLS.
     pub(crate) has_tls: bool,
+    /// Whether a trusted proxy is in front of it.
+    pub(crate) is_behind_proxy: bool,
 }
 
 impl Hosts {
@@ -61,6 +63,7 @@ impl Site {
     pub(crate) const ANY: Self = Self {
         hosts: Hosts::All,
         has_tls: false,
+        is_behind_proxy: false,
     };
 
     fn check(self, request: &Request) -> Result<(), Failure> {

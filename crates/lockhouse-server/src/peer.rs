@@ -3,9 +3,11 @@
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
+use axum::middleware::Next;
+use axum::response::Response;
 use lockhouse::Owner;
 use tokio::net::TcpStream;
 
@@ -31,7 +33,7 @@ impl Peer {
     }
 
     /// The caller that the nearest proxy names. Earlier entries of the header may be forged.
-    pub(crate) fn forwarded(headers: &HeaderMap) -> Option<Self> {
+    fn forwarded(headers: &HeaderMap) -> Option<Self> {
         let last = headers.get_all(FORWARDED_FOR).iter().next_back()?;
         let (_, address) = last
             .to_str()
@@ -51,6 +53,18 @@ impl Peer {
         let Self(address) = extensions.get()?;
         Owner::parse(address.to_string()).ok()
     }
+}
+
+/// Replaces the peer of `request` by the caller that a trusted proxy names.
+pub(crate) async fn named_by_proxy(
+    State(is_behind_proxy): State<bool>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if let Some(peer) = Peer::forwarded(request.headers()).filter(|_| is_behind_proxy) {
+        request.extensions_mut().insert(peer);
+    }
+    next.run(request).await
 }
 
 /// The address, or for IPv6 its network, since a caller may have many IPv6 addresses.

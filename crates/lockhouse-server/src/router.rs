@@ -26,7 +26,7 @@ use crate::origin::{self, Site};
 use crate::shares::Shares;
 use crate::stopping::Stopping;
 use crate::{
-    console, health, held, openapi, owners, requests, semaphores, templates, tokens, traced,
+    console, health, held, openapi, owners, peer, requests, semaphores, templates, tokens, traced,
 };
 
 /// The header with the id of the call that an answer belongs to.
@@ -58,7 +58,7 @@ pub fn router(lockhouse: Lockhouse) -> Router {
         ..
     } = Options::default();
     let shares = Shares::new(waiters_per_token, calls, metrics.shares());
-    let access = Access::new(lockhouse.clone(), shares, auth, false, false);
+    let access = Access::new(lockhouse.clone(), shares, auth, false);
     with_stopping(lockhouse, never, Site::ANY, metrics, access, None)
 }
 
@@ -91,6 +91,10 @@ pub(crate) fn with_stopping(
         .layer(middleware::from_fn(marked))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(audit, audit::write))
+        .layer(middleware::from_fn_with_state(
+            site.is_behind_proxy,
+            peer::named_by_proxy,
+        ))
         .layer(middleware::from_fn_with_state(app.clone(), metrics::count))
         .layer(
             TraceLayer::new_for_http()

@@ -73,12 +73,12 @@ pub async fn serve_with(
     let site = Site {
         hosts: Hosts::of(listener.local_addr()?),
         has_tls: tls.is_some(),
+        is_behind_proxy: options.behind_proxy,
     };
     let access = Access::new(
         lockhouse.clone(),
         Shares::new(options.waiters_per_token, options.calls, metrics.shares()),
         options.auth,
-        options.behind_proxy,
         options.behind_proxy || tls.is_some(),
     );
     let router = with_stopping(

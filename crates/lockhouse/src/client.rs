@@ -381,6 +381,15 @@ impl Lockhouse {
     ///
     /// A server calls it before it ends the waiting calls of its callers. It takes at most a second. If the store cannot
     /// write in that time, the waiters get new places. Waiters that begin to wait after it do too.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.hand_over_waiters().await; // now end the calls that wait
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn hand_over_waiters(&self) {
         self.backend.hand_over_waiters().await;
     }

@@ -13,10 +13,10 @@ impl Lockhouse {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockhouse::Error> {
     /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
-    /// # lockhouse.define("gpu/a", 4).await?;
+    /// # lockhouse.define("backup-slots", 4).await?;
     /// let mut after = None;
     /// loop {
-    ///     let page = lockhouse.semaphores_with_prefix("gpu/", after.as_ref(), 100).await?;
+    ///     let page = lockhouse.semaphores(after.as_ref(), 100).await?;
     ///     for status in &page {
     ///         println!("{}: {} free", status.semaphore.name, status.semaphore.available());
     ///     }
@@ -40,6 +40,17 @@ impl Lockhouse {
     }
 
     /// [`semaphores`](Lockhouse::semaphores) whose names begin with `prefix`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("gpu/a", 4).await?;
+    /// let page = lockhouse.semaphores_with_prefix("gpu/", None, 100).await?;
+    /// assert_eq!(page[0].semaphore.name.as_str(), "gpu/a");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Invalid`], [`Error::Store`].

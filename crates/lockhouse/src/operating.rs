@@ -77,6 +77,17 @@ impl Lockhouse {
 
     /// How often this process has tried a call to the store again, by the kind of the error that was the reason. A client
     /// of a server has none: the server tries again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// for (kind, retries) in lockhouse.store_retries() {
+    ///     println!("{kind:?}: {retries}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn store_retries(&self) -> Vec<(store::Kind, u64)> {
         self.engine()
             .map_or_else(Vec::new, |engine| engine.retries().collect())

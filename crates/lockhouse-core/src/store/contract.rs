@@ -59,8 +59,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The semaphore `name`, if it exists and is not deleted.
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error>;
 
-    /// The semaphores among `names` that exist and are not deleted, in any order. The poller calls
-    /// this often, so it should be one statement.
+    /// The semaphores among `names` that exist and are not deleted, in any order. `names` has
+    /// no duplicates. The poller calls this often, so it should be one statement.
     async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error>;
 
     /// The request known by `external_id`, live or ended.

@@ -54,7 +54,10 @@ pub trait Transaction {
     async fn load(&mut self, footprint: &Footprint) -> Result<Loaded, Error>;
 
     /// Writes `changes` and commits. The result is outdated if one of the requests to insert exists
-    /// already, or one of `absent` does: those were taken for new and are not to be inserted.
+    /// already, or if a request with one of the ids `absent` exists.
+    ///
+    /// `absent` are the ids that the footprint left out, and for which `changes` has no request to
+    /// insert, since the asks were refused. It is empty unless [`TAKES_FOR_NEW`](Self::TAKES_FOR_NEW).
     ///
     /// `changes` may have semaphores without a row, which are created. They may be empty if
     /// `absent` is not.

@@ -85,7 +85,8 @@ pub trait Upkeep: fmt::Debug + Send + Sync + 'static {
     /// the oldest rows are locked.
     async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error>;
 
-    /// Counts all rows again, in one consistent read.
+    /// Counts all rows again. Each semaphore is compared with the permits of the same moment; two
+    /// semaphores may be read at different moments.
     async fn recount(&self) -> Result<Recount, Error>;
 
     /// Corrects the counter of `name` from its permits, under the semaphore's lock, and its fence

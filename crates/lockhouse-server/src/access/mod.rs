@@ -56,8 +56,6 @@ pub enum Auth {
 #[derive(Debug)]
 pub(crate) struct Access {
     auth: Auth,
-    /// Whether a trusted proxy names the caller's address.
-    behind_proxy: bool,
     /// Whether browsers use TLS.
     is_secure: bool,
     known: Known,
@@ -71,12 +69,10 @@ impl Access {
         lockhouse: Lockhouse,
         shares: Arc<Shares>,
         auth: Auth,
-        behind_proxy: bool,
         is_secure: bool,
     ) -> Self {
         Self {
             auth,
-            behind_proxy,
             is_secure,
             known: Known::new(lockhouse),
             failures: Failures::new(),
@@ -312,10 +308,6 @@ pub(crate) async fn check(
     mut request: Request,
     next: Next,
 ) -> Response {
-    if let Some(peer) = Peer::forwarded(request.headers()).filter(|_| access.behind_proxy) {
-        request.extensions_mut().insert(peer);
-    }
-    let peer = request.extensions().get::<Peer>().copied();
     // A route that is missing in the table needs all rights.
     let needs = needs(request.method(), route).unwrap_or(Needs::All(Verb::Admin));
     let checked = access.principal(needs, &mut request).await;
@@ -326,9 +318,7 @@ pub(crate) async fn check(
     };
     let mut response = answer.unwrap_or_else(Failure::into_response);
     // For the audit log.
-    let extensions = response.extensions_mut();
-    principal.map(|principal| extensions.insert(principal));
-    peer.map(|peer| extensions.insert(peer));
+    principal.map(|principal| response.extensions_mut().insert(principal));
     response
 }
 

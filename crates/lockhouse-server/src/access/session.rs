@@ -19,6 +19,9 @@ pub(super) const LASTS: Duration = Duration::from_secs(12 * 60 * 60);
 /// How many sessions are kept: those that were used last.
 const MOST: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not 0");
 
+/// How many of them may be of one token.
+const MOST_OF_ONE: usize = 32;
+
 const COOKIE_NAME: &str = "lockhouse_session";
 
 /// The sessions of this server.
@@ -38,10 +41,17 @@ impl Sessions {
     }
 
     /// Begins a session of the token with this digest. Returns the cookie's value.
+    ///
+    /// If the token has its share of sessions, the one that was used least recently ends.
     pub(super) fn begin(&self, token: Digest) -> Result<Secret, lockhouse::Error> {
         let cookie = Secret::random()?;
         let begun = Instant::now();
-        self.lock().put(cookie.digest(), Session { token, begun });
+        let mut sessions = self.lock();
+        // The one that was used last comes first.
+        let mut own = sessions.iter().filter(|(_, own)| own.token == token);
+        let least_used = own.nth(MOST_OF_ONE - 1).map(|(key, _)| *key);
+        least_used.map(|key| sessions.pop(&key));
+        sessions.put(cookie.digest(), Session { token, begun });
         Ok(cookie)
     }
 
@@ -116,10 +126,29 @@ mod tests {
     #[test]
     fn few_sessions_are_kept() {
         let sessions = Sessions::new();
-        for _ in 0..MOST.get() + 10 {
-            sessions.begin(Digest::new([0; 32])).unwrap();
+        for i in 0..MOST.get() + 10 {
+            let mut token = [0; 32];
+            token[..8].copy_from_slice(&i.to_le_bytes());
+            sessions.begin(Digest::new(token)).unwrap();
         }
         assert_eq!(sessions.lock().len(), MOST.get());
+    }
+
+    #[test]
+    fn many_logins_of_one_token_end_only_its_own_sessions() {
+        let sessions = Sessions::new();
+        let [other, token] = [0, 1].map(|byte| Digest::new([byte; 32]));
+        let named = |cookie: Secret| headers(&format!("{COOKIE_NAME}={}", cookie.reveal()));
+        let of_other = named(sessions.begin(other).unwrap());
+        let [used, unused] = [(), ()].map(|()| named(sessions.begin(token).unwrap()));
+        for _ in 1..MOST_OF_ONE {
+            assert_eq!(sessions.token_of(&used), Some(token));
+            sessions.begin(token).unwrap();
+        }
+        assert_eq!(sessions.lock().len(), MOST_OF_ONE + 1);
+        assert_eq!(sessions.token_of(&used), Some(token));
+        assert_eq!(sessions.token_of(&unused), None);
+        assert_eq!(sessions.token_of(&of_other), Some(other));
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! The files are read again while the server runs, every few seconds and when [`Tls::reload`] is
 //! called. A change applies to new connections; open ones go on. Files that cannot be used are
 //! reported, and the server goes on with what it has.
+//!
+//! A connection ends when its caller's certificate expires.
 
-mod names;
+mod certificate;
 
 use std::fs;
 use std::io;
@@ -12,17 +14,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use rustls::crypto::ring;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tokio_rustls::{Accept, TlsAcceptor};
 
-pub(crate) use names::CertificateNames;
+pub(crate) use certificate::{Certificate, CertificateNames};
 
 use crate::socket::Socket;
 
@@ -53,9 +55,17 @@ pub struct Tls(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     files: TlsFiles,
-    config: RwLock<Arc<ServerConfig>>,
-    /// The contents that were read last, usable or not.
-    read: Mutex<Contents>,
+    config: RwLock<Config>,
+    /// The contents in use.
+    used: Mutex<Contents>,
+}
+
+/// The configuration that the files make.
+#[derive(Clone, Debug)]
+struct Config {
+    server: Arc<ServerConfig>,
+    /// Verifies the certificates of callers, if the server asks for any.
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -71,12 +81,12 @@ impl Tls {
     /// # Errors
     /// If a file cannot be read, or its contents cannot be used. The message names the file.
     pub fn load(files: TlsFiles) -> io::Result<Self> {
-        let read = files.read()?;
-        let config = RwLock::new(files.config(&read)?);
+        let contents = files.read()?;
+        let config = RwLock::new(files.config(&contents)?);
         Ok(Self(Arc::new(Inner {
             files,
             config,
-            read: Mutex::new(read),
+            used: Mutex::new(contents),
         })))
     }
 
@@ -85,49 +95,58 @@ impl Tls {
     /// # Errors
     /// As of [`load`](Tls::load). The server then goes on with what it has.
     pub fn reload(&self) -> io::Result<bool> {
-        let read = self.0.files.read()?;
-        let mut last = self.0.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if *last == read {
+        let contents = self.0.files.read()?;
+        let mut used = self.0.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if *used == contents {
             return Ok(false);
         }
-        let config = self.0.files.config(&read);
-        // A file that cannot be used is reported once.
-        *last = read;
+        let config = self.0.files.config(&contents)?;
+        *used = contents;
         *self
             .0
             .config
             .write()
-            .unwrap_or_else(PoisonError::into_inner) = config?;
+            .unwrap_or_else(PoisonError::into_inner) = config;
         Ok(true)
     }
 
     /// Reads the files again at an interval.
     pub(crate) async fn watch(&self) -> ! {
+        let mut reported = None;
         loop {
             sleep(LOOKED_AT_EVERY).await;
             let tls = self.clone();
             let reloaded = tokio::task::spawn_blocking(move || tls.reload()).await;
-            match reloaded {
-                Ok(Ok(true)) => tracing::info!("the certificate files were read again"),
-                Ok(Err(error)) => {
-                    tracing::error!(%error, "the certificate files cannot be used; the old ones stay");
-                }
-                Ok(Ok(false)) | Err(_) => {}
+            let Ok(reloaded) = reloaded else { continue };
+            if let Ok(true) = reloaded {
+                tracing::info!("the certificate files were read again");
             }
+            // Once, as long as it stays the same.
+            let error = reloaded.err().map(|error| error.to_string());
+            if let Some(error) = error.as_ref().filter(|_| error != reported) {
+                tracing::error!(%error, "the certificate files cannot be used; the old ones stay");
+            }
+            reported = error;
         }
     }
 
-    /// The TLS handshake on `socket`.
-    pub(crate) fn accept(&self, socket: Socket) -> Accept<Socket> {
-        let config = self.0.config.read().unwrap_or_else(PoisonError::into_inner);
-        TlsAcceptor::from(Arc::clone(&config)).accept(socket)
+    /// The TLS handshake on `socket`. Returns the caller's certificate, if it has shown one.
+    pub(crate) async fn accept(
+        &self,
+        socket: Socket,
+    ) -> io::Result<(TlsStream<Socket>, Option<Certificate>)> {
+        let Config { server, verifier } = self.config();
+        let stream = TlsAcceptor::from(server).accept(socket).await?;
+        let (_, session) = stream.get_ref();
+        let shown = session.peer_certificates().zip(verifier);
+        let certificate = shown.and_then(|(chain, verifier)| Certificate::of(chain, verifier));
+        Ok((stream, certificate))
     }
-}
 
-/// The names in the certificate of the caller of `stream`.
-pub(crate) fn names(stream: &TlsStream<Socket>) -> Option<CertificateNames> {
-    let (_, session) = stream.get_ref();
-    CertificateNames::of(session.peer_certificates()?.first()?)
+    fn config(&self) -> Config {
+        let config = self.0.config.read().unwrap_or_else(PoisonError::into_inner);
+        config.clone()
+    }
 }
 
 impl TlsFiles {
@@ -139,22 +158,18 @@ impl TlsFiles {
         })
     }
 
-    fn config(&self, contents: &Contents) -> io::Result<Arc<ServerConfig>> {
+    fn config(&self, contents: &Contents) -> io::Result<Config> {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?;
-        let builder = match (&self.client_ca, &contents.client_ca) {
-            (Some(file), Some(pem)) => {
-                let roots = Arc::new(roots(pem, file)?);
-                let verifier: Arc<dyn ClientCertVerifier> =
-                    WebPkiClientVerifier::builder_with_provider(roots, provider)
-                        .allow_unauthenticated()
-                        .build()
-                        .map_err(|error| unusable(file, error))?;
-                builder.with_client_cert_verifier(verifier)
-            }
-            _ => builder.with_no_client_auth(),
+        let verifier = match (&self.client_ca, &contents.client_ca) {
+            (Some(file), Some(pem)) => Some(verifier(pem, file, provider)?),
+            _ => None,
+        };
+        let builder = match &verifier {
+            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+            None => builder.with_no_client_auth(),
         };
         let certificates = certificates(&contents.certificate, &self.certificate)?;
         let key = PrivateKeyDer::from_pem_slice(&contents.key);
@@ -165,7 +180,10 @@ impl TlsFiles {
             unusable(&self.certificate, format!("with {files}: {error}"))
         })?;
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-        Ok(Arc::new(config))
+        Ok(Config {
+            server: Arc::new(config),
+            verifier,
+        })
     }
 }
 
@@ -185,13 +203,21 @@ fn certificates(pem: &[u8], file: &Path) -> io::Result<Vec<CertificateDer<'stati
     }
 }
 
-fn roots(pem: &[u8], file: &Path) -> io::Result<RootCertStore> {
+/// Verifies certificates by the authorities in `file`.
+fn verifier(
+    pem: &[u8],
+    file: &Path,
+    provider: Arc<CryptoProvider>,
+) -> io::Result<Arc<dyn ClientCertVerifier>> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem, file)? {
         let added = roots.add(certificate);
         added.map_err(|error| unusable(file, error))?;
     }
-    Ok(roots)
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| unusable(file, error))
 }
 
 fn unusable(file: &Path, problem: impl std::fmt::Display) -> io::Error {

@@ -153,9 +153,12 @@ async fn a_line_says_who_and_from_where() {
     let forwarded = Request::get("/v1/semaphores").header("x-forwarded-for", "203.0.113.9");
     audited.server.send(forwarded, "").await.is(401);
     assert_eq!(audited.last()["from"], "203.0.113.9");
-    let misdirected = Request::get("/v1/semaphores").header("host", "evil.example");
-    audited.server.send(misdirected, "").await.is(421);
+    let misdirected = || Request::get("/v1/semaphores").header("host", "evil.example");
+    audited.server.send(misdirected(), "").await.is(421);
     assert_eq!(audited.last()["status"], 421);
+    let forwarded = misdirected().header("x-forwarded-for", "203.0.113.9");
+    audited.server.send(forwarded, "").await.is(421);
+    assert_eq!(audited.last()["from"], "203.0.113.9");
 
     audited
         .admin("PUT", "/v1/semaphores/a", r#"{"capacity":2}"#)

@@ -1,5 +1,6 @@
 //! P9 over HTTP: what the client does when answers are lost, connections fail and servers are
-//! busy. Mostly the clock is paused: it jumps ahead when nobody has anything to do.
+//! busy. Mostly the clock is paused: it jumps ahead when nobody has anything to do. It is not where the
+//! client must tell whether its own call released a request: for that it compares its clock with the store's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -33,7 +34,7 @@ async fn losing(fates: &[Fate]) -> (Server, Lockhouse) {
 }
 
 /// P9.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_release_whose_answer_is_lost_is_a_release() {
     let (_server, client) = losing(&LOST[..3]).await;
     assert!(client.release("held").await.unwrap().now);
@@ -63,7 +64,7 @@ async fn a_grant_whose_answer_is_lost_is_granted_once() {
     assert_eq!((status.semaphore.in_use, status.semaphore.fence), (2, 2));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_permit_outlives_lost_answers() {
     let (_server, client) = losing(&[Fate::Lost, Fate::Passed, Fate::Lost]).await;
     let permit = client.semaphore("a").acquire().await.unwrap();

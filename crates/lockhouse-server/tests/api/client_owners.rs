@@ -107,7 +107,7 @@ async fn of_two_conditional_resizes_one_is_refused() {
 }
 
 /// P9.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_retry_after_a_lost_answer_gets_the_first_answer() {
     let server = Server::start().await;
     server.lockhouse.define("a", 2).await.unwrap();

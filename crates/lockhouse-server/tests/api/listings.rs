@@ -1,5 +1,6 @@
 //! Lists: in pieces, each row once.
 
+use crate::access::Guarded;
 use crate::server::Server;
 use serde_json::{Value, json};
 
@@ -272,4 +273,38 @@ async fn a_page_is_bounded_by_its_length_too() {
     assert_eq!(listed.requests.len(), 150);
     let rest = client.holders(None, listed.next, 150).await.unwrap();
     assert_eq!((rest.requests.len(), rest.next), (50, None));
+}
+
+#[tokio::test]
+async fn pages_of_an_owner_do_not_name_tokens_whose_requests_are_hidden() {
+    let guarded = Guarded::start().await;
+    guarded.define("seen", 9).await;
+    guarded.define("hidden", 9).await;
+    for (name, semaphore) in [("blue", "hidden"), ("green", "seen"), ("red", "hidden")] {
+        let token = guarded.token(name, &["hold:*"]).await;
+        let ask = json!({"permits": [{"semaphore": semaphore}], "owner": "ann"}).to_string();
+        for request in 0..2 {
+            let path = format!("/v1/requests/{name}-{request}");
+            guarded.call(&token, "PUT", &path, &ask).await.is(201);
+        }
+    }
+    let reader = guarded.token("reader", &["read:seen"]).await;
+    let (mut found, mut places, mut query) = (0, Vec::new(), String::new());
+    loop {
+        let path = format!("/v1/requests?owner=ann&limit=1{query}");
+        let listed = guarded.call(&reader, "GET", &path, "").await.is(200).json();
+        found += listed["requests"].as_array().unwrap().len();
+        let Some(next) = listed["next"].as_str() else {
+            break;
+        };
+        places.push(lockhouse_wire::key::<String>(next).unwrap());
+        query = format!("&cursor={next}");
+    }
+    assert_eq!(found, 2);
+    // Each page but the last ends within the requests of one of several owners.
+    assert!(places.len() > 2);
+    for place in places {
+        let names = ["blue", "green", "red", "ann"];
+        assert!(!names.iter().any(|name| place.contains(name)), "{place}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::hanging_up::SOON;
 use crate::server::until;
@@ -22,6 +22,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -37,8 +38,18 @@ impl Ca {
 
     /// The PEM of a certificate for `name`, and of its key.
     fn issue(&self, name: &str) -> (String, String) {
+        self.sign(CertificateParams::new([name.to_owned()]).unwrap())
+    }
+
+    /// One that expires at `end`.
+    fn issue_until(&self, name: &str, end: SystemTime) -> (String, String) {
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.not_after = end.into();
+        self.sign(params)
+    }
+
+    fn sign(&self, params: CertificateParams) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();
         (certificate.pem(), key.serialize_pem())
     }
@@ -100,16 +111,21 @@ impl Encrypted {
 
     /// A connection that offers HTTP/2, by a caller with the certificate for `name`.
     async fn connect(&self, name: Option<&str>) -> TlsStream<TcpStream> {
-        self.connect_for(b"h2", name).await
+        let shown = name.map(|name| self.ca.issue(name));
+        self.connect_for(b"h2", shown).await
     }
 
-    /// One that offers `protocol`.
-    async fn connect_for(&self, protocol: &[u8], name: Option<&str>) -> TlsStream<TcpStream> {
+    /// One that offers `protocol`, by a caller that shows the certificate `shown`.
+    async fn connect_for(
+        &self,
+        protocol: &[u8],
+        shown: Option<(String, String)>,
+    ) -> TlsStream<TcpStream> {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(self.ca.roots());
-        let mut config = match name.map(|name| self.ca.issue(name)) {
+        let mut config = match shown {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let certificate = CertificateDer::from_pem_slice(certificate.as_bytes());
@@ -238,6 +254,35 @@ async fn a_certificate_acts_as_the_token_that_has_its_name() {
 }
 
 #[tokio::test]
+async fn a_connection_ends_when_its_callers_certificate_expires() {
+    let server = Encrypted::start().await;
+    server.lockhouse.define("a", 1).await.unwrap();
+    let grants = ["read:a".parse().unwrap()];
+    let made = server.lockhouse.create_token("ci.internal", &grants, None);
+    made.await.unwrap();
+    let lasts = Duration::from_secs(3);
+    let shown = server
+        .ca
+        .issue_until("ci.internal", SystemTime::now() + lasts);
+    let stream = server.connect_for(b"h2", Some(shown)).await;
+    let began = Instant::now();
+    let io = TokioIo::new(stream);
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let call = || {
+        let request = Request::builder().uri(format!("{}/v1/semaphores/a", server.url()));
+        request.body(Full::<Bytes>::default()).unwrap()
+    };
+    let answer = sender.send_request(call()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let ended = timeout(Duration::from_secs(12), connection).await;
+    assert!(ended.is_ok(), "the connection goes on");
+    // A certificate has whole seconds.
+    assert!(began.elapsed() > lasts - Duration::from_secs(1));
+    assert!(sender.send_request(call()).await.is_err());
+}
+
+#[tokio::test]
 async fn a_certificate_of_another_authority_is_refused() {
     let mut server = Encrypted::start().await;
     let roots = Ca::new();
@@ -278,6 +323,8 @@ async fn changed_certificates_are_used_and_broken_ones_are_not() {
     fs::write(&key, KeyPair::generate().unwrap().serialize_pem()).unwrap();
     let error = server.tls.reload().unwrap_err().to_string();
     assert!(error.contains("server.pem cannot be used"), "{error}");
+    let again = server.tls.reload().unwrap_err().to_string();
+    assert_eq!(again, error);
     assert_eq!(server.certificate().await, second);
     held.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();

@@ -14,13 +14,13 @@
 //!
 //! If the store rejects a batch, its commands are tried one by one.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockhouse_core::store::{Error as StoreError, FullStore, Kind};
-use lockhouse_core::{Command, Footprint, Place, Refusal, SemaphoreName};
+use lockhouse_core::{Command, Footprint, Place, Refusal, StillWaiting};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
@@ -366,16 +366,11 @@ impl Running {
     /// it, as it does in one batch.
     async fn decide_one_by_one(&mut self, deadline: Instant) -> Vec<Answered> {
         let mut results = Vec::new();
-        let mut waits: BTreeMap<SemaphoreName, Place> = BTreeMap::new();
+        let mut waiting = StillWaiting::default();
         for command in &self.lane.batch.commands {
             let mut command = command.clone();
             if let Command::Acquire { ask, turn } = &mut command {
-                let is_behind = |name: &&SemaphoreName| {
-                    let first = waits.get(*name);
-                    first.is_some_and(|first| *first < turn.place)
-                };
-                let names = ask.permits().map(|(name, _)| name);
-                turn.behind.extend(names.filter(is_behind).cloned());
+                turn.behind.extend(waiting.ahead_of(ask, turn));
             }
             let alone = lane::batch(vec![command.clone()], &HashSet::new());
             let store = &*self.driver.store;
@@ -389,11 +384,8 @@ impl Running {
                 && turn.waits
                 && refusal.lacks_room()
             {
-                let reserved = self.driver.state().waiting.reserved(ask, refusal);
-                for name in reserved {
-                    let first = waits.entry(name).or_insert(turn.place);
-                    *first = turn.place.min(*first);
-                }
+                let keys = self.driver.state().waiting.keys_in(refusal);
+                waiting.add(ask, turn, &keys);
             }
             results.push(answer);
         }

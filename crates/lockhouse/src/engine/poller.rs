@@ -23,10 +23,10 @@ use super::driver::Driver;
 use super::waiting::{Observed, PollPlan, WaitersElsewhere};
 use super::{Engine, retry};
 
-/// After a poll the poller pauses for this multiple of the poll's duration, up to a maximum. The second applies once a
-/// notification has come.
+/// After a poll the poller pauses for this multiple of the poll's duration, up to a maximum. The second applies if a
+/// notification came after the poll.
 const RESTS: u32 = 64;
-const RESTS_WHERE_IT_RINGS: u32 = 8;
+const RESTS_IF_NOTIFIED: u32 = 8;
 const LONGEST_REST: Duration = Duration::from_millis(500);
 
 /// How many semaphores one query reads.
@@ -41,7 +41,7 @@ struct Poller {
     is_on: bool,
     looked: Instant,
     took: Duration,
-    has_rung: bool,
+    was_notified: bool,
 }
 
 impl Poller {
@@ -49,13 +49,13 @@ impl Poller {
     fn rest(&mut self, began: Instant) {
         self.looked = Instant::now();
         self.took = self.looked - began;
-        self.has_rung = false;
+        self.was_notified = false;
     }
 
     /// When the pause ends.
     fn rests(&self) -> Instant {
-        let times = if self.has_rung {
-            RESTS_WHERE_IT_RINGS
+        let times = if self.was_notified {
+            RESTS_IF_NOTIFIED
         } else {
             RESTS
         };
@@ -87,7 +87,7 @@ impl Engine {
             is_on: true,
             looked: Instant::now(),
             took: Duration::ZERO,
-            has_rung: false,
+            was_notified: false,
         };
         tokio::spawn(self.clone().poll(poller));
     }
@@ -125,7 +125,7 @@ impl Engine {
                 biased;
                 changed = self.store.changed(&plan.on, process) => {
                     self.driver.state().waiting.look_soon(&changed);
-                    poller.has_rung = true;
+                    poller.was_notified = true;
                 }
                 () = self.shared.someone_new.notified() => {}
                 () = sleep_until(next) => {}

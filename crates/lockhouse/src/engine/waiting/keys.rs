@@ -9,7 +9,7 @@
 //! lacks keys when it becomes the first in the line of one. Once it lacks none, the process checks
 //! whenever one of its keys changes.
 
-use lockhouse_core::{Ask, Place, Refusal, SemaphoreName};
+use lockhouse_core::{Place, Refusal, SemaphoreName};
 
 use super::WaitingLine;
 use super::waiter::WaiterState;
@@ -68,22 +68,15 @@ impl WaitingLine {
         }
     }
 
-    /// The semaphores on which a refused waiter comes before the waiters behind it.
-    pub(in crate::engine) fn reserved(&self, ask: &Ask, refusal: &Refusal) -> Vec<SemaphoreName> {
-        let lacking = match refusal {
-            Refusal::Exhausted(names) | Refusal::OthersFirst(names) if self.knows_keys => {
-                names.as_slice()
-            }
-            _ => &[],
+    /// The keys among the semaphores that `refusal` names: those that the refused waiter lacks.
+    pub(in crate::engine) fn keys_in(&self, refusal: &Refusal) -> Vec<SemaphoreName> {
+        let (Refusal::Exhausted(names) | Refusal::OthersFirst(names)) = refusal else {
+            return Vec::new();
         };
         let is_key = |name: &&SemaphoreName| {
             let line = self.lines.get(name);
             line.is_some_and(|line| line.is_keyed)
         };
-        let keys: Vec<_> = lacking.iter().filter(is_key).cloned().collect();
-        match keys.is_empty() {
-            true => ask.permits().map(|(name, _)| name.clone()).collect(),
-            false => keys,
-        }
+        names.iter().filter(is_key).cloned().collect()
     }
 }
