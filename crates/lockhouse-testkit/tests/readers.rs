@@ -1,6 +1,7 @@
 //! P13: readers that list what is held, in a loop, take the store from nobody who acquires and releases.
 //!
-//! Rounds with readers and without take turns, so that whatever else the machine does befalls them alike.
+//! Rounds with readers and without take turns, and each is compared with its neighbour, so that what else the machine does
+//! counts little.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,14 +17,19 @@ use tokio::time::sleep;
 const HELD: usize = 10_000;
 const CLIENTS: usize = 10;
 const READERS: usize = 20;
-const ROUNDS: u32 = 4;
-const ROUND: Duration = Duration::from_secs(1);
+
+/// On an idle machine clients keep two thirds and more. Before readers had a limit, 20 of them left 0.28 on SQLite and 0.38 on
+/// PostgreSQL, and nothing on MySQL.
+const LEAST: f64 = 0.4;
+
+const ROUNDS: u32 = 9;
+const ROUND: Duration = Duration::from_millis(500);
 
 on_each_store! {
-    clients_keep_most_of_their_rate_beside_readers,
+    readers_leave_clients_their_rate,
 }
 
-async fn clients_keep_most_of_their_rate_beside_readers(place: Place) {
+async fn readers_leave_clients_their_rate(place: Place) {
     let lockhouse = place.client().await;
     lockhouse.define("held", HELD as u32).await.unwrap();
     for many in 0..HELD / 500 {
@@ -35,19 +41,20 @@ async fn clients_keep_most_of_their_rate_beside_readers(place: Place) {
         let held = join_all((0..500).map(hold)).await;
         assert!(held.iter().all(Result::is_ok));
     }
-    let (mut alone, mut beside, mut pages) = (0, 0, 0);
+    let (mut shares, mut pages) = (Vec::new(), 0);
     for _ in 0..ROUNDS {
-        alone += round(&lockhouse, 0).await.0;
-        let (pairs, read) = round(&lockhouse, READERS).await;
-        beside += pairs;
+        let (alone, _) = round(&lockhouse, 0).await;
+        let (beside, read) = round(&lockhouse, READERS).await;
+        shares.push(f64::from(beside) / f64::from(alone));
         pages += read;
     }
-    println!("pairs alone {alone}, beside readers {beside}; {pages} pages");
-    assert!(pages > ROUNDS * 10, "{pages} pages were read");
-    assert!(
-        2 * beside > alone,
-        "{beside} pairs beside readers, {alone} without"
+    shares.sort_by(f64::total_cmp);
+    println!(
+        "clients beside readers kept these shares of their pairs: {shares:.2?}; {pages} pages"
     );
+    assert!(pages > ROUNDS * 5, "{pages} pages were read");
+    let median = shares[shares.len() / 2];
+    assert!(median > LEAST, "{shares:.2?}");
     place.clear().await;
 }
 

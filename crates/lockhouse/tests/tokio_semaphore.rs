@@ -56,6 +56,7 @@ cases! {
     panic_when_exceeds_maxpermits,
     no_panic_at_maxpermits,
     acquire_many_exceeds_maxpermits,
+    acquire_many_top_bit_exceeds_maxpermits,
 }
 
 async fn connect(url: &str) -> Lockhouse {
@@ -228,7 +229,13 @@ async fn no_panic_at_maxpermits(lockhouse: Lockhouse) {
 
 async fn acquire_many_exceeds_maxpermits(lockhouse: Lockhouse) {
     let semaphore = new(&lockhouse, 0).await;
-    for count in [Semaphore::MAX_PERMITS + 1, 1_u32 << 31, u32::MAX] {
+    let refused = semaphore.acquire_many(Semaphore::MAX_PERMITS + 1).await;
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+}
+
+async fn acquire_many_top_bit_exceeds_maxpermits(lockhouse: Lockhouse) {
+    let semaphore = new(&lockhouse, 0).await;
+    for count in [1_u32 << 31, u32::MAX] {
         let refused = semaphore.acquire_many(count).await;
         assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
     }

@@ -21,6 +21,7 @@ while one fault after the other is begun and mended. Checkers decide over all th
   --minutes N          for how long faults are begun; 0.5 is half a minute [5]
   --once               end when each fault has come once, if that is sooner
   --clients N          how many things each client does at once [8]
+  --rest MS            how long a client rests at most after each thing that it does [0]
   --calm SECONDS       the most time without a fault before each round; every third round has at least 4.5 [1.5]
   --rounds N           how many rounds make a segment, which is checked when it is over [5]
   --seed S             what all is drawn from; the same seed gives the same plan [1]
@@ -102,6 +103,7 @@ impl Options {
                 store: String::new(),
                 faults: ALL.map(|(fault, _)| fault).to_vec(),
                 tasks: 8,
+                rest: Duration::ZERO,
                 calm: Duration::from_millis(1_500),
                 duration: Duration::ZERO,
                 seed: 1,
@@ -128,6 +130,7 @@ impl Options {
                 "--faults" => options.size.faults = faults(value()?)?,
                 "--minutes" => options.minutes = number(word, value()?)?,
                 "--clients" => options.size.tasks = number(word, value()?)?,
+                "--rest" => options.size.rest = Duration::from_millis(number(word, value()?)?),
                 "--calm" => {
                     let calm = Duration::try_from_secs_f64(number(word, value()?)?);
                     options.size.calm = calm.map_err(|error| format!("{word}: {error}"))?;

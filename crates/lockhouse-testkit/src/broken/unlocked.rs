@@ -13,8 +13,8 @@ use lockhouse_core::{Outcome, Reply, Semaphore};
 use tokio::time::sleep;
 
 use super::Unfair;
-use crate::place::try_run;
 use crate::redis;
+use crate::statement::try_run;
 
 /// The prefix of a URL that opens a store without its locks.
 pub const UNLOCKED: &str = "unlocked+";

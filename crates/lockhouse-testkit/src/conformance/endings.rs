@@ -70,7 +70,7 @@ pub async fn the_ttl_is_recorded(place: &Place) {
 }
 
 /// P8: from the store's clock now, not from the old expiry.
-pub async fn renewing_pushes_the_expiry(place: &Place) {
+pub async fn renewing_sets_the_expiry_to_now_and_the_ttl(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
     let timed = with_ttl(ask("a", &[("s", 1)]), Duration::from_secs(600));

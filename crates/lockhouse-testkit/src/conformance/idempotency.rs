@@ -119,7 +119,24 @@ pub async fn a_refused_ask_leaves_no_trace(place: &Place) {
 pub async fn ids_are_compared_byte_by_byte(place: &Place) {
     let lockhouse = place.client().await;
     let alike = [
-        "Job-1", "job-1", "JOB-1", "é", "e\u{301}", "ß", "ss", "a b", "a\u{a0}b", "🦀", "🐢",
+        "Job-1",
+        "job-1",
+        "JOB-1",
+        "é",
+        "e\u{301}",
+        "ß",
+        "ss",
+        "a b",
+        "a\u{a0}b",
+        "🦀",
+        "🐢",
+        "a",
+        "a\u{200b}",
+        "ａ",
+        "1",
+        "１",
+        "i",
+        "ı",
     ];
     lockhouse.define("s", 100).await.unwrap();
     for id in alike {
@@ -133,4 +150,10 @@ pub async fn ids_are_compared_byte_by_byte(place: &Place) {
         assert_eq!(in_use(&lockhouse, id).await, 1);
     }
     assert_eq!(in_use(&lockhouse, "s").await, alike.len() as u32);
+    for unknown in ["jOB-1", "É", "A", "I"] {
+        let unknown_request = refusal(lockhouse.find(unknown).await).code();
+        assert_eq!(unknown_request, Code::UnknownRequest, "{unknown}");
+        let unknown_semaphore = refusal(lockhouse.status(unknown).await).code();
+        assert_eq!(unknown_semaphore, Code::UnknownSemaphore, "{unknown}");
+    }
 }

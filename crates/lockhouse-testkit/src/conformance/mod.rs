@@ -59,7 +59,7 @@ macro_rules! conformance {
             more_than_the_capacity_is_never_granted,
             // P3, P4
             a_request_ends_once,
-            renewing_pushes_the_expiry,
+            renewing_sets_the_expiry_to_now_and_the_ttl,
             renewing_without_a_ttl_takes_the_last_one,
             an_ended_request_cannot_be_renewed,
             an_unknown_request_cannot_be_renewed_or_released,
@@ -150,7 +150,7 @@ macro_rules! conformance {
             an_expired_token_can_be_replaced,
             requests_belong_to_the_token_that_made_them,
             // upkeep
-            a_dead_holders_permits_are_there_for_whoever_wants_them,
+            a_dead_holders_permits_are_granted_to_a_waiter,
             a_semaphore_with_only_lapsed_permits_can_be_deleted,
             a_grant_is_never_returned_that_had_expired,
             force_ends_a_hold_and_says_who,
@@ -186,7 +186,7 @@ macro_rules! conformance {
             a_holder_that_was_given_up_releases_nothing_when_it_comes_back,
             a_release_that_is_retried_ends_no_newer_hold,
             a_caller_that_lost_its_hold_gets_request_ended,
-            a_holder_is_known_to_whoever_starts_after_it,
+            a_client_that_starts_later_finds_the_holder,
             a_client_that_closes_leaves_nothing_dropped_behind,
             a_repeated_ask_with_a_shorter_ttl_shortens_nothing,
             forgotten_permits_return_with_their_ttl,

@@ -8,7 +8,7 @@ use super::steps::{SOON, ask, eventually, grant, in_use, name, refusal, with_ttl
 use crate::place::Place;
 
 /// P10: the permits return within the TTL plus a second, if a caller wants them.
-pub async fn a_dead_holders_permits_are_there_for_whoever_wants_them(place: &Place) {
+pub async fn a_dead_holders_permits_are_granted_to_a_waiter(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 2).await.unwrap();
     lockhouse.define("t", 1).await.unwrap();

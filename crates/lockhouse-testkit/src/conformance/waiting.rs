@@ -351,6 +351,6 @@ pub async fn handing_over_takes_no_seconds(place: &Place) {
         took.push(begun.elapsed());
     }
     took.sort();
-    assert!(took[7] < Duration::from_millis(500), "{took:?}");
+    assert!(took[7] < Duration::from_secs(1), "{took:?}");
     assert!(took[14] < Duration::from_secs(3), "{took:?}");
 }

@@ -18,9 +18,15 @@ mod living;
 mod scene;
 
 pub(super) use living::live;
-use scene::{DELETED, FORGOTTEN, RESIZED, STEADY, upkeep};
+use scene::{DELETED, FORGOTTEN, PURGE_AFTER, RESIZED, STEADY, upkeep};
 
 const AUDIT_EVERY: Duration = Duration::from_millis(200);
+
+/// The ways to end a request that every run goes through.
+const REASONS: [&str; 5] = ["released", "expired", "owner_dead", "stale", "forced"];
+
+/// How much longer a run may take until everything has happened. On a busy machine little happens in a short one.
+const UNTIL_ALL: Duration = Duration::from_secs(60);
 
 /// How long the longest hold may take to end by itself, once nobody renews it.
 const LAST_END: Duration = Duration::from_secs(15);
@@ -30,7 +36,7 @@ const LAST_END: Duration = Duration::from_secs(15);
 pub struct Size {
     /// How many processes live at once.
     pub processes: u32,
-    /// For how long.
+    /// For how long at least. It goes on until everything has happened once.
     pub duration: Duration,
     /// How often one of them is killed, and another started.
     pub kill_every: Duration,
@@ -66,13 +72,32 @@ impl Outcome {
         report.say("audits, none of which found anything", self.audits);
         report
     }
+
+    /// The events that have not happened yet, in words.
+    fn missing(&self) -> Vec<String> {
+        let ends = REASONS.map(|reason| {
+            (
+                self.ended.contains_key(reason),
+                format!("an end as {reason}"),
+            )
+        });
+        let others = [
+            (self.purged > 0, "a purge".to_owned()),
+            (self.resizes > 0, "a resize".to_owned()),
+            (self.kills > 0, "a kill".to_owned()),
+        ];
+        let all = ends.into_iter().chain(others);
+        all.filter(|(is_seen, _)| !is_seen)
+            .map(|(_, what)| what)
+            .collect()
+    }
 }
 
 /// Soaks. `program` is `life`.
 ///
 /// # Panics
-/// If the rows break a promise, a process gets an answer that can't be right, or something stays
-/// held when all is over.
+/// If the rows break a promise, a process gets an answer that can't be right, something stays
+/// held when all is over, or something that a process does never happened.
 pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
     let lockhouse = place.client().await;
     for (name, capacity) in STEADY.into_iter().chain(RESIZED).chain([DELETED]) {
@@ -96,8 +121,12 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
     let mut auditor = Auditor::default();
     let begun = Instant::now();
     let (mut kill_at, mut say_at) = (begun + size.kill_every, begun);
-    while begun.elapsed() < size.duration {
-        auditor.look(&rows::read(place.url()).await);
+    let goes_on = |outcome: &Outcome| {
+        let longer = begun.elapsed().saturating_sub(size.duration);
+        longer.is_zero() || longer < UNTIL_ALL && !outcome.missing().is_empty()
+    };
+    while goes_on(&auditor.outcome) {
+        auditor.look_at(place.url()).await;
         if Instant::now() >= kill_at {
             kill_at += size.kill_every;
             let which = random.usize(..processes.len());
@@ -119,8 +148,9 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
         let (well, said) = process.end().await;
         assert!(well, "a process failed; it said: {said}");
     }
-    auditor.look(&rows::read(place.url()).await);
+    auditor.look_at(place.url()).await;
     all_ends(&lockhouse, place.url(), &mut auditor).await;
+    assert_eq!(auditor.outcome.missing(), [""; 0]);
     auditor.outcome
 }
 
@@ -129,8 +159,7 @@ async fn all_ends(lockhouse: &Lockhouse, url: &str, auditor: &mut Auditor) {
     let until = Instant::now() + LAST_END;
     loop {
         lockhouse.sweep(&upkeep()).await.unwrap();
-        let rows = rows::read(url).await;
-        auditor.look(&rows);
+        let rows = auditor.look_at(url).await;
         if rows.semaphores.iter().all(|row| row.in_use == 0) {
             break;
         }
@@ -144,6 +173,8 @@ async fn all_ends(lockhouse: &Lockhouse, url: &str, auditor: &mut Auditor) {
 #[derive(Default)]
 struct Auditor {
     seen: HashMap<(String, String), Known>,
+    /// When it began to look last.
+    looked: Option<Instant>,
     fences: HashMap<String, i64>,
     outcome: Outcome,
 }
@@ -158,7 +189,20 @@ struct Known {
 }
 
 impl Auditor {
-    fn look(&mut self, rows: &Rows) {
+    async fn look_at(&mut self, url: &str) -> Rows {
+        let began = Instant::now();
+        let rows = rows::read(url).await;
+        // On a slow machine a permit may have ended and been purged since the last look.
+        let seen_to_end = self
+            .looked
+            .is_none_or(|looked| looked.elapsed() < PURGE_AFTER);
+        self.look(&rows, seen_to_end);
+        self.looked = Some(began);
+        rows
+    }
+
+    /// If `seen_to_end`, no permit was kept for so short that its end could not be seen.
+    fn look(&mut self, rows: &Rows, seen_to_end: bool) {
         assert_eq!(audit::violations(rows), [""; 0]);
         let mut seen = HashMap::with_capacity(rows.permits.len());
         for row in &rows.permits {
@@ -177,7 +221,7 @@ impl Auditor {
         // P3: only what has ended is ever gone, and then as a whole.
         for (key, known) in self.seen.drain() {
             assert!(
-                known.ended.is_some(),
+                known.ended.is_some() || !seen_to_end,
                 "gone while it was live: {key:?} {known:?}"
             );
             self.outcome.purged += 1;
@@ -280,16 +324,14 @@ mod tests {
     #[test]
     fn a_life_as_it_should_be_is_counted() {
         let mut auditor = Auditor::default();
-        auditor.look(&rows(2, &[(1, None), (2, Some((5, "expired")))]));
-        auditor.look(&rows(
-            3,
-            &[
-                (1, Some((6, "forced"))),
-                (2, Some((5, "expired"))),
-                (3, None),
-            ],
-        ));
-        auditor.look(&rows(3, &[(3, None)]));
+        auditor.look(&rows(2, &[(1, None), (2, Some((5, "expired")))]), true);
+        let ends = [
+            (1, Some((6, "forced"))),
+            (2, Some((5, "expired"))),
+            (3, None),
+        ];
+        auditor.look(&rows(3, &ends), true);
+        auditor.look(&rows(3, &[(3, None)]), true);
         let Outcome { ended, purged, .. } = auditor.outcome;
         assert_eq!(purged, 2);
         let expected = [("expired", 1), ("forced", 1)];
@@ -299,12 +341,20 @@ mod tests {
         );
     }
 
+    #[test]
+    fn an_end_may_be_missed_between_looks_that_are_far_apart() {
+        let mut auditor = Auditor::default();
+        auditor.look(&rows(1, &[(1, None)]), true);
+        auditor.look(&rows(1, &[]), false);
+        assert_eq!(auditor.outcome.purged, 1);
+    }
+
     #[track_caller]
     fn is_caught(first: Rows, second: Rows) {
         let caught = std::panic::catch_unwind(move || {
             let mut auditor = Auditor::default();
-            auditor.look(&first);
-            auditor.look(&second);
+            auditor.look(&first, true);
+            auditor.look(&second, true);
         });
         assert!(caught.is_err());
     }

@@ -21,7 +21,7 @@ use crate::history::Recorded;
 
 /// How often calls are begun that depend on no others: so that whoever waits for the answer of one
 /// that is lost is not taken for one who is not at work.
-const PROBE_EVERY: Duration = Duration::from_millis(500);
+const PROBE_EVERY: Duration = Duration::from_secs(1);
 
 /// The calls of a client are noted under numbers of its own: those of its tasks and of what it probes.
 const FELLOWS: u32 = 1_000;
@@ -90,6 +90,7 @@ pub(super) struct Home {
     pub(super) number: u32,
     /// How many things it does at once.
     pub(super) tasks: u32,
+    pub(super) rest_ms: u64,
     pub(super) seed: u64,
 }
 
@@ -141,6 +142,7 @@ impl Home {
                 client: self.number,
                 task,
                 tasks: self.tasks,
+                rest_ms: self.rest_ms,
                 seed: self.seed ^ u64::from(segment.0) << 32 ^ u64::from(task),
             };
             let life = Life::new(client, segment, who, over.clone());

@@ -7,8 +7,8 @@ use redis::{IntoConnectionInfo as _, RedisError, Value, from_redis_value};
 use sqlx::{Connection as _, MySqlConnection, PgConnection};
 use tokio::time::timeout;
 
-use crate::place::is_postgres;
 use crate::redis::is_redis;
+use crate::statement::is_postgres;
 
 /// How long a statement of ours may take.
 const PATIENCE: Duration = Duration::from_secs(20);

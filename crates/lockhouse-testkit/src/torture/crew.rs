@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::client::{self, Says};
 use super::clock::{Clock, Clocks};
@@ -18,8 +18,8 @@ use super::process::Process;
 use super::proxy::Proxy;
 use super::segment::Segment;
 use super::size::Size;
-use crate::place::is_postgres;
 use crate::redis::is_redis;
+use crate::statement::is_postgres;
 
 /// How many there are of each.
 pub(super) const SERVERS: usize = 2;
@@ -65,6 +65,7 @@ pub(super) struct Crew {
     folder: PathBuf,
     seed: u64,
     tasks: u32,
+    rest: Duration,
     /// The prefix of the store's URLs, if it is broken on purpose.
     broken: &'static str,
     born: u32,
@@ -96,6 +97,7 @@ impl Crew {
             folder: size.folder.clone(),
             seed: size.seed,
             tasks: size.tasks,
+            rest: size.rest,
             broken: size.broken(),
             born: 0,
         };
@@ -259,8 +261,18 @@ impl Crew {
         let number = client::number(self.born, !url.starts_with("http"));
         let seed = (self.seed ^ u64::from(number) << 16).to_string();
         let (number_text, tasks) = (number.to_string(), self.tasks.to_string());
+        let rest = self.rest.as_millis().to_string();
         let (folder, segment) = (self.folder.to_str().unwrap(), segment.0.to_string());
-        let arguments = ["client", url, folder, &number_text, &tasks, &seed, &segment];
+        let arguments = [
+            "client",
+            url,
+            folder,
+            &number_text,
+            &tasks,
+            &rest,
+            &seed,
+            &segment,
+        ];
         (number, self.process(&arguments, Some(clock), files))
     }
 

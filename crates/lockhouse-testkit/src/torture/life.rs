@@ -32,6 +32,8 @@ pub(super) struct Who {
     /// Which of the client's tasks, and how many there are.
     pub(super) task: u32,
     pub(super) tasks: u32,
+    /// How long it rests at most after each thing that it does, unless it waits in line.
+    pub(super) rest_ms: u64,
     pub(super) seed: u64,
 }
 
@@ -102,6 +104,9 @@ impl Life {
                 95..97 => self.resize().await,
                 97 => self.set_template().await,
                 _ => self.delete_and_define().await,
+            }
+            if !self.is_in_line && self.who.rest_ms > 0 {
+                self.pause(self.who.rest_ms).await;
             }
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::client::Home;
 use super::console::Console;
 use crate::broken;
-use crate::place::is_postgres;
+use crate::statement::is_postgres;
 
 /// How many locks of a storm are asked for at once.
 const STORMS: u64 = 4;
@@ -20,12 +20,13 @@ const STORMS: u64 = 4;
 pub async fn main(arguments: &[String]) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["client", url, run, number, tasks, seed, segment] => {
+        ["client", url, run, number, tasks, rest_ms, seed, segment] => {
             let home = Home {
                 url: url.to_owned(),
                 run: run.into(),
                 number: number.parse().unwrap(),
                 tasks: tasks.parse().unwrap(),
+                rest_ms: rest_ms.parse().unwrap(),
                 seed: seed.parse().unwrap(),
             };
             home.live(segment.parse().unwrap()).await;

@@ -1,4 +1,4 @@
-//! Each broken store is caught in one drill, with its promise named.
+//! Each broken store is caught in a drill, with its promise named.
 
 use std::collections::BTreeSet;
 use std::future::ready;
@@ -10,7 +10,7 @@ use lockhouse::{Lockhouse, Timestamp};
 use lockhouse_testkit::broken::{self, Broken, Sabotage, Variant};
 use lockhouse_testkit::drill::{Drill, SEMAPHORES};
 use lockhouse_testkit::history::{
-    Move, Moved, Operation, Rows, Violation, check, check_moved, now_us, overtaken, rows,
+    Move, Moved, Operation, Promise, Rows, Violation, check, check_moved, now_us, overtaken, rows,
 };
 
 /// The history of a drill on a store in memory, and its rows.
@@ -96,8 +96,20 @@ async fn a_template_is_followed_to_an_end_although_resizes_are_not_saved() {
     assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
-/// The message if the variant is not caught.
+/// The message if the variant is not caught. A commit that a busy machine makes slow decides nothing of P11, so that has several drills.
 async fn missed(variant: &Variant) -> Option<String> {
+    let drills = if variant.breaks == Promise::P11 { 3 } else { 1 };
+    let mut missed = None;
+    for _ in 0..drills {
+        missed = missed_in_one_drill(variant).await;
+        if missed.is_none() {
+            break;
+        }
+    }
+    missed
+}
+
+async fn missed_in_one_drill(variant: &Variant) -> Option<String> {
     let (history, rows) = drilled((variant.sabotage)()).await;
     let mut found = check(&history, Some(&rows));
     let mut found_too = by_a_clock_that_was_set(&history, rows);

@@ -10,9 +10,9 @@ pub(crate) const LIMITS: [(&str, u64); 7] = [
     ("decide-256", 20_600),
     ("decide-1-wide", 951_000),
     ("decide-256-wide", 364_000),
-    ("engine-1", 385_000),
-    ("engine-64", 232_000),
-    ("engine-64-for-8", 356_000),
+    ("engine-1", 446_000),
+    ("engine-64", 276_000),
+    ("engine-64-for-8", 468_000),
 ];
 
 /// How many times what a pair costs in an empty store it may cost in a crowded one.

@@ -91,15 +91,15 @@ impl Database {
     }
 }
 
-/// After 4 s it is looked at by itself every 250 ms, and each of eight handovers takes far less. As
-/// in consul 1006: handover took up to 5 s.
+/// After 4 s it is looked at by itself every 250 ms. By that alone, twelve of sixteen handovers would take less than 100 ms once
+/// in 200 runs. As in consul 1006: handover took up to 5 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handover_between_servers_does_not_wait_for_the_next_look() {
     let Some(mut database) = Database::open().await else {
         return;
     };
     let (one, two) = (database.place.client().await, database.place.client().await);
-    let names: Vec<_> = (0..8).map(|i| format!("s{i}")).collect();
+    let names: Vec<_> = (0..16).map(|i| format!("s{i}")).collect();
     let mut waiting = Vec::new();
     for name in &names {
         waiting.push(held_and_waited_for(&one, &two, name).await);
@@ -112,7 +112,7 @@ async fn a_handover_between_servers_does_not_wait_for_the_next_look() {
         sleep(Duration::from_millis(37)).await;
     }
     took.sort();
-    assert!(took[5] < Duration::from_millis(50), "{took:?}");
+    assert!(took[11] < Duration::from_millis(100), "{took:?}");
     database.clear().await;
 }
 

@@ -57,7 +57,7 @@ async fn a_session_begins_when_the_last_of_its_name_has_said_its_goodbye() {
 
 /// P10: of two who say goodbye at once for one owner, both are answered when all is freed.
 #[tokio::test]
-async fn a_goodbye_is_answered_when_all_is_freed_whoever_freed_it() {
+async fn a_goodbye_is_answered_when_all_is_released_by_any_call() {
     const HELD: u32 = 1_200;
     // All that one look finds, and the next, is ended by the other just before.
     let by_other = AtomicU32::new(0);

@@ -30,7 +30,7 @@ macro_rules! fenced {
             }
 
             #[tokio::test]
-            async fn only_who_is_still_acquired_writes() {
+            async fn only_a_current_holder_writes() {
                 let Some((place, lockhouse, mut database)) = house().await else {
                     return;
                 };

@@ -11,6 +11,9 @@ use tokio::time::sleep;
 
 use crate::rows::{LOCKED, STRANGERS};
 
+/// How long each rests after its calls. Without a rest they would only keep the processors busy.
+const REST: Duration = Duration::from_millis(100);
+
 /// The strangers' calls.
 #[derive(Default)]
 pub(crate) struct Calls {
@@ -85,7 +88,7 @@ async fn stranger(
             calls.time("renew", engine.renew(&id, None)).await;
             calls.time("release", engine.release(&id)).await;
         }
-        sleep(Duration::from_millis(10)).await;
+        sleep(REST).await;
     }
 }
 
@@ -102,7 +105,7 @@ async fn neighbour(
         calls
             .time("renewal beside it", engine.renew(&id, None))
             .await;
-        sleep(Duration::from_millis(10)).await;
+        sleep(REST).await;
     }
 }
 
@@ -135,7 +138,7 @@ async fn customer(
         let owner = format!("caller-{own_id}-{}", round / 2);
         let beat = engine.heartbeat(owner, Duration::from_secs(600));
         calls.time("heartbeat", beat).await;
-        sleep(Duration::from_millis(10)).await;
+        sleep(REST).await;
     }
 }
 
@@ -179,7 +182,7 @@ async fn concerned(engine: &Lockhouse, own_id: String, number: usize, is_over: &
             async { tokio::join!(engine.renew(&held, None), both, waits, in_gap, beat, new) };
         // A caller may give up, and call again.
         let _ = tokio::time::timeout(at_most, calls).await;
-        sleep(Duration::from_millis(20)).await;
+        sleep(REST).await;
     }
 }
 

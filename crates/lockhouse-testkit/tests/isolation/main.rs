@@ -3,8 +3,12 @@
 //! An application keeps three rows locked, as one does that reads them with `FOR SHARE` in a long
 //! transaction, or a peer that is frozen in the middle of one. All the while, callers at one engine or
 //! at two call for those rows, so that they share batches with strangers. The strangers must
-//! see no error, no lost hold, and no call over 1.5 s. If the database needs longer for a plain commit meanwhile, or the callers
-//! did without the locks, a call may take that much longer.
+//! see no error, no lost hold, and no call over 1.5 s.
+//!
+//! On a machine that is busy with other things, all calls take longer. So a call may take longer by what
+//! the callers took without the locks, or by four plain commits, whichever is more. It waits for up to
+//! four commits: of the batch before its own, of another engine on the same row, of new semaphores, and
+//! its own.
 //!
 //! `LOCKHOUSE_ISOLATION_MS` says for how long the rows are locked (6 s).
 
@@ -32,6 +36,9 @@ use plain::longest_plain_commit;
 use rows::{Rows, lock, set_up};
 
 const LONGEST_CALL: Duration = Duration::from_millis(1_500);
+
+/// For how many commits a call may wait, one after the other.
+const COMMITS: u32 = 4;
 
 on_each_store! { row locks:
     locked_requests_delay_only_their_own_calls_at_one_engine,
@@ -136,8 +143,8 @@ async fn isolated(place: Place, engines: u32, rows: Rows) {
         "of {made} calls {what} took longest, {longest:?}; {usual:?} without the locks; a plain commit {plain:?}"
     );
     println!("{told}");
-    // On a machine that is busy with other things, all calls take longer, and so do the commits of others.
-    assert!(longest <= LONGEST_CALL + usual.max(plain), "{told}");
+    let slow = usual.max(COMMITS * plain);
+    assert!(longest <= LONGEST_CALL + slow, "{told}");
     assert!(made > 100, "only {made} calls");
     for hold in holds {
         assert!(!hold.is_lost(), "{} was lost", hold.external_id());

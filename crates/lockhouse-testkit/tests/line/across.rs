@@ -7,7 +7,7 @@ use lockhouse::{Code, Lockhouse, Permit};
 use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::queue::{Served, ask, hold, until_waiting};
 
@@ -41,11 +41,12 @@ async fn waiters_for_a_closed_semaphore_have_their_places_when_it_is_opened(plac
     one.release("held").await.unwrap();
     sleep(PASSED_OVER).await;
     assert!(served.ids().is_empty(), "{:?}", served.ids());
+    let opened = Instant::now();
     two.define("s", 1).await.unwrap();
     for waiter in waiters {
         waiter.granted().await;
     }
-    assert_eq!(served.ids(), ["first", "second", "third"]);
+    served.in_order(opened, &["first", "second", "third"]);
     place.clear().await;
 }
 

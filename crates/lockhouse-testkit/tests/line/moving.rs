@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::queue::{Doomed, LONG, Served, ask, hold, until_waiting};
 
@@ -51,11 +51,12 @@ async fn waiters_of_a_process_that_stops_keep_their_places(place: Place) {
     let listed = place.client().await.waiting("s").await.unwrap();
     let listed: Vec<_> = listed.iter().map(|it| it.external_id.as_str()).collect();
     assert_eq!(listed, ["1", "2", "3", "4"]);
+    let released = Instant::now();
     stays.release("held").await.unwrap();
     for waiter in waiters {
         waiter.granted().await;
     }
-    assert_eq!(served.ids(), ["1", "2", "3", "4"]);
+    served.in_order(released, &["1", "2", "3", "4"]);
     place.clear().await;
 }
 
@@ -73,10 +74,11 @@ async fn a_waiter_of_a_process_that_dies_keeps_its_place(place: Place) {
     drop(dies);
     waiters.push(served.waits(&stays, ask("1", &[("s", 1)]), A_MOMENT));
     sleep(SETTLED).await;
+    let released = Instant::now();
     stays.release("held").await.unwrap();
     for waiter in waiters {
         waiter.granted().await;
     }
-    assert_eq!(served.ids(), ["1", "2"]);
+    served.in_order(released, &["1", "2"]);
     place.clear().await;
 }

@@ -37,9 +37,12 @@ pub(crate) async fn hold(lockhouse: &Lockhouse, id: &str, permits: &[(&str, u32)
     granted.unwrap();
 }
 
-/// In which order requests were granted.
+/// Free permits are left to the next process of a line for 700 ms. Less, since that is by the store's clock, from the commit on.
+const LEFT_FOR: Duration = Duration::from_millis(600);
+
+/// In which order requests were granted, and when.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Served(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Served(Arc<Mutex<Vec<(String, Instant)>>>);
 
 impl Served {
     /// Waits at `lockhouse`, takes note of the grant, and releases after `held`.
@@ -47,8 +50,9 @@ impl Served {
         let (lockhouse, served) = (lockhouse.clone(), Arc::clone(&self.0));
         Waiter(tokio::spawn(async move {
             let (request, _) = lockhouse.acquire(ask, LONG).await.unwrap();
-            served.lock().unwrap().push(request.external_id.to_string());
             let granted = Instant::now();
+            let id = request.external_id.to_string();
+            served.lock().unwrap().push((id, granted));
             sleep(held).await;
             let released = lockhouse.release(request.external_id.as_str()).await;
             released.unwrap();
@@ -57,7 +61,32 @@ impl Served {
     }
 
     pub(crate) fn ids(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+
+    /// Asserts that the requests were granted in the order of `expected`, from `since` on. One whose process did not take the
+    /// permit for as long as it was left to it, as happens on a busy machine, may have been passed.
+    pub(crate) fn in_order<T: AsRef<str>>(&self, mut since: Instant, expected: &[T]) {
+        let granted = self.0.lock().unwrap();
+        let mut left: Vec<&str> = expected.iter().map(AsRef::as_ref).collect();
+        for (id, at) in granted.iter() {
+            let ahead = left.iter().position(|next| next == id);
+            let ahead = ahead.unwrap_or_else(|| panic!("{id} is not expected: {granted:?}"));
+            let free_for = at.saturating_duration_since(since);
+            assert!(
+                ahead == 0 || free_for >= LEFT_FOR,
+                "{id} went ahead of {:?} after {free_for:?}: {granted:?}",
+                &left[..ahead]
+            );
+            left.remove(ahead);
+            since = *at;
+        }
+        assert!(left.is_empty(), "{left:?} were not granted: {granted:?}");
     }
 }
 

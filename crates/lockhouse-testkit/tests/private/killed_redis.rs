@@ -51,7 +51,7 @@ async fn survive(server: &'static str) {
     };
     let (granted, ()) = tokio::join!(join_all(callers), troubles);
     let granted: Vec<_> = granted.into_iter().flatten().collect();
-    assert!(granted.len() > 100, "only {} grants", granted.len());
+    assert!(granted.len() > 20, "only {} grants", granted.len());
     let rows = rows::read(place.url()).await;
     assert_eq!(audit::violations(&rows), [""; 0]);
     for (id, fence) in &granted {

@@ -27,9 +27,9 @@ async fn batches_fit_a_small_packet(server: &'static str) {
     server.set(&[SMALL]).await;
     let place = server.place().await;
     let lockhouse = place.client().await;
-    lockhouse.define("s", 200).await.unwrap();
+    lockhouse.define("s", 100).await.unwrap();
     let long = "x".repeat(240);
-    let asks = (0..200).map(|i| {
+    let asks = (0..100).map(|i| {
         let request = lockhouse
             .request_with_id(format!("{long}{i}"))
             .permits("s", 1);
@@ -40,7 +40,7 @@ async fn batches_fit_a_small_packet(server: &'static str) {
         .into_iter()
         .map(Result::unwrap)
         .collect();
-    assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 200);
+    assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 100);
     let released = join_all(held.into_iter().map(|permit| permit.release())).await;
     assert!(
         released
