@@ -40,10 +40,17 @@ echo "beside" >>calls
 """
 RELEASE = "build --release --locked --bin lockhouse"
 TESTS = "test --workspace --locked --tests"
-TORTURE = "test --workspace --locked --test=torture"
-PROGRAMS = re.findall(r"^waiting=\((.*)\)$", SCRIPT.read_text(), re.MULTILINE)[0].split()
-WAITING = " ".join(["test --workspace --locked", *(f"--test={program}" for program in PROGRAMS)])
-WAITING_NAMED = f"cargo test of {' '.join(PROGRAMS)}"
+
+
+def programs(kind: str) -> tuple[str, str]:
+    """What Cargo is called with to run the programs that the script names so, and what the script calls that."""
+    names = re.findall(rf"^{kind}=\((.*)\)$", SCRIPT.read_text(), re.MULTILINE)[0].split()
+    arguments = ["test --workspace --locked", *(f"--test={name}" for name in names)]
+    return " ".join(arguments), f"cargo test of {' '.join(names)}"
+
+
+ALONE, ALONE_NAMED = programs("alone")
+WAITING, WAITING_NAMED = programs("waiting")
 IN_DOCS = "test --workspace --locked --doc"
 
 
@@ -62,6 +69,7 @@ class Suite:
             file.write_text(f"#!/usr/bin/env bash\n{code}\n")
             file.chmod(0o755)
         shutil.copy(SCRIPT, folder / "scripts" / "test")
+        shutil.copytree(SCRIPT.with_name("test.d"), folder / "scripts" / "test.d")
 
     def begin(self, *arguments: str, **settings: str) -> subprocess.Popen[str]:
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
@@ -100,13 +108,13 @@ def suite(tmp_path: Path) -> Suite:
     return Suite(tmp_path)
 
 
-def test_it_runs_no_client_beside_the_tests_and_nothing_beside_torture(suite: Suite) -> None:
+def test_it_runs_no_client_beside_the_tests_and_nothing_beside_those_that_run_alone(suite: Suite) -> None:
     code, told = suite.run()
     assert (code, "failed" in told) == (0, False)
     clients = [call for call in suite.calls if call.startswith("clients")]
     assert clients == ["clients install", "clients languages", "clients contract"]
     assert set(suite.calls[-3:-1]) == {f"cargo {TESTS}", f"cargo {WAITING}"}
-    assert suite.calls[-4] == f"cargo {TORTURE}"
+    assert suite.calls[-4] == f"cargo {ALONE}"
     assert suite.calls[-1] == "services down"
 
 
@@ -133,7 +141,7 @@ def test_a_client_that_fails_is_named_at_the_end_and_the_others_run(suite: Suite
 @pytest.mark.parametrize(
     "fails, named",
     [
-        (TORTURE, "cargo test of torture"),
+        (ALONE, ALONE_NAMED),
         (TESTS, "cargo test"),
         (WAITING, WAITING_NAMED),
         (IN_DOCS, "cargo test --doc"),
@@ -143,7 +151,7 @@ def test_a_client_that_fails_is_named_at_the_end_and_the_others_run(suite: Suite
 def test_a_part_of_rust_that_fails_fails_the_suite_and_the_others_run(suite: Suite, fails: str, named: str) -> None:
     code, told = suite.run(FAILS=fails, LOCKHOUSE_TEST_BESIDE="beside")
     assert (code, told.splitlines()[-1]) == (1, f"failed: {named}")
-    cargos = [f"cargo {arguments}" for arguments in (IN_DOCS, TORTURE, TESTS, WAITING)]
+    cargos = [f"cargo {arguments}" for arguments in (IN_DOCS, ALONE, TESTS, WAITING)]
     assert {"clients contract", "beside", *cargos} < set(suite.calls)
 
 
@@ -157,10 +165,10 @@ def test_it_says_how_long_each_part_took(suite: Suite) -> None:
         "clients: languages",
         "build: tests",
         "tests in docs",
-        "beside",
         "clients: contract",
-        "cargo test of torture",
+        ALONE_NAMED,
         "cargo test",
+        "beside",
         WAITING_NAMED,
     ]
 
@@ -169,14 +177,16 @@ def test_the_time_of_each_test_program_is_kept_and_those_that_run_elsewhere_are_
     program = tmp_path / "api-0123456789abcdef"
     program.write_text("#!/bin/sh\nexit $1\n")
     program.chmod(0o755)
-    settings = os.environ | {"LOCKHOUSE_TEST_TIMES": str(tmp_path / "times")}
+    times, failed = tmp_path / "times", tmp_path / "failed"
+    settings = os.environ | {"LOCKHOUSE_TEST_TIMES": str(times), "LOCKHOUSE_TEST_FAILED": str(failed)}
 
     def code_of(argument: str, elsewhere: str) -> int:
         environment = settings | {"LOCKHOUSE_TEST_ELSEWHERE": elsewhere}
         return subprocess.run([PROGRAM, program, argument], env=environment, check=False).returncode
 
     assert [code_of("0", ""), code_of("101", "line"), code_of("102", "line api")] == [0, 101, 0]
-    assert (tmp_path / "times").read_text() == "    0 s  api\n" * 2
+    assert re.fullmatch(r"( *\d+ s  api\n){2}", times.read_text())
+    assert failed.read_text() == "api ended with exit code 101\n"
 
 
 def test_a_build_that_fails_ends_it_and_the_clients_that_run(suite: Suite) -> None:
@@ -185,7 +195,7 @@ def test_a_build_that_fails_ends_it_and_the_clients_that_run(suite: Suite) -> No
     assert suite.left() == []
 
 
-@pytest.mark.parametrize("hangs", ["languages", TORTURE, TESTS, WAITING])
+@pytest.mark.parametrize("hangs", ["languages", ALONE, TESTS, WAITING])
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_run_leaves_no_process_and_no_server(suite: Suite, hangs: str, by: signal.Signals) -> None:
     running = suite.begin(HANGS=hangs)
@@ -200,9 +210,9 @@ def test_an_interrupted_run_leaves_no_process_and_no_server(suite: Suite, hangs:
     assert suite.calls[-1] == "services down"
 
 
-def test_the_programs_that_run_beside_the_others_exist() -> None:
+def test_the_programs_that_the_script_names_exist() -> None:
     crates = SCRIPT.parents[1] / "crates"
-    for option in ["--test=torture", *WAITING.split()[3:]]:
+    for option in [*ALONE.split()[3:], *WAITING.split()[3:]]:
         name = option.removeprefix("--test=")
         found = [*crates.glob(f"*/tests/{name}.rs"), *crates.glob(f"*/tests/{name}/main.rs")]
-        assert len(found) == 1, name
+        assert found, name

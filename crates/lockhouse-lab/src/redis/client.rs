@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{Client as Opened, RedisResult, Script};
+use ::redis::{AsyncConnectionConfig, Client as Opened, RedisResult, Script};
 use tokio::sync::Semaphore;
 
 use super::turns::Turns;
 use crate::history::Asked;
+
+/// How long a server may take to answer, on a busy machine too. No scene is about one that does not.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// Deletes a key that still has the value.
 const DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
@@ -36,11 +39,15 @@ impl Client {
     /// # Errors
     /// When one of them does not answer.
     pub async fn open(urls: &[String], capacity: i64, clock_off: Duration) -> RedisResult<Self> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(ANSWER))
+            .set_response_timeout(Some(ANSWER));
         let mut nodes = Vec::new();
         for url in urls {
             let server = url.split('?').next().unwrap_or_default();
             let opened = Opened::open(server)?;
-            nodes.push(opened.get_multiplexed_async_connection().await?);
+            let connecting = opened.get_multiplexed_async_connection_with_config(&config);
+            nodes.push(connecting.await?);
         }
         Ok(Self {
             nodes,

@@ -17,10 +17,10 @@ use crate::history::{
     self, Answer, Asked, Call, Held, Promise, Recorder, Refused, Violation, check,
 };
 
-const SHORT: Duration = Duration::from_millis(400);
+const SHORT: Duration = Duration::from_millis(1_200);
 
 /// When what has the short time to live has surely expired.
-const LATER: Duration = Duration::from_millis(600);
+const LATER: Duration = Duration::from_millis(1_500);
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -110,11 +110,11 @@ impl Stage<'_> {
     }
 
     async fn dead_holder(&mut self) -> Result<(), Failed> {
-        let mut victim = self.client().await?;
+        // Both are connected first: the other one has to come within the TTL.
+        let (mut victim, mut busy) = (self.client().await?, self.client().await?);
         let ask = self.ask("victim", SHORT);
         victim.acquire(&self.recorder, &ask).await;
         self.recorder.dies(victim.number);
-        let mut busy = self.client().await?;
         let until = Instant::now() + SHORT + LOOKED_FOR;
         for i in 0.. {
             let ask = self.ask(&format!("busy-{i}"), OFTEN);
