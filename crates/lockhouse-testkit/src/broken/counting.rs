@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use lockhouse_core::{Capacity, Command, Decision, Loaded, decide};
+use lockhouse_core::{Capacity, Command, Decision, Loaded, Semaphore, decide};
 
 use super::sabotage::Sabotage;
 use super::variant::{Variant, after};
@@ -42,47 +42,52 @@ pub(super) const VARIANTS: &[Variant] = &[
     },
 ];
 
-/// Decides as if each semaphore had `more` permits.
-fn roomier(mut loaded: Loaded, commands: &[Command], more: i64) -> Decision {
-    if commands.iter().any(|c| matches!(c, Command::Define(_))) {
+/// Decides as if each semaphore had the capacity that `pretended` makes of its own.
+fn with_capacities(
+    mut loaded: Loaded,
+    commands: &[Command],
+    mut pretended: impl FnMut(&Semaphore) -> Capacity,
+) -> Decision {
+    let resizes = |c: &Command| matches!(c, Command::Define(_) | Command::Follow { .. });
+    if commands.iter().any(resizes) {
         return decide(loaded, commands);
     }
-    let resize = |capacity: &mut Capacity, by: i64| {
-        *capacity = Capacity::new(i64::from(capacity.value()) + by).unwrap();
-    };
-    for semaphore in loaded.semaphores.values_mut() {
-        resize(&mut semaphore.capacity, more);
+    let mut truth = BTreeMap::new();
+    for semaphore in loaded.semaphores.values_mut().filter(|s| s.exists()) {
+        truth.insert(semaphore.name.clone(), semaphore.capacity);
+        semaphore.capacity = pretended(semaphore);
     }
     let mut decision = decide(loaded, commands);
     for semaphore in &mut decision.changes.semaphores {
-        resize(&mut semaphore.capacity, -more);
+        if let Some(capacity) = truth.get(&semaphore.name) {
+            semaphore.capacity = *capacity;
+        }
     }
     decision
+}
+
+/// Decides as if each semaphore had `more` permits.
+fn roomier(loaded: Loaded, commands: &[Command], more: i64) -> Decision {
+    with_capacities(loaded, commands, |semaphore| {
+        Capacity::new(i64::from(semaphore.capacity.value()) + more).unwrap()
+    })
 }
 
 /// A grant goes by the capacity that the semaphore was first seen with.
 fn capacity_read_before_the_lock() -> Arc<Sabotage> {
     let seen = Mutex::new(BTreeMap::new());
-    Sabotage::new(true, move |mut loaded, commands| {
+    Sabotage::new(true, move |loaded, commands| {
         let mut seen = seen.lock().unwrap();
-        let mut truth = BTreeMap::new();
-        for semaphore in loaded.semaphores.values_mut().filter(|s| s.exists()) {
-            let name = semaphore.name.clone();
-            truth.insert(name.clone(), semaphore.capacity);
-            let first = *seen.entry(name).or_insert(semaphore.capacity);
+        with_capacities(loaded, commands, |semaphore| {
+            let first = *seen
+                .entry(semaphore.name.clone())
+                .or_insert(semaphore.capacity);
             if commands.iter().all(|command| command.ask().is_some()) {
-                semaphore.capacity = first;
+                first
+            } else {
+                semaphore.capacity
             }
-        }
-        let resizes = |c: &Command| matches!(c, Command::Define(_) | Command::Follow { .. });
-        let defines = commands.iter().any(resizes);
-        let mut decision = decide(loaded, commands);
-        for semaphore in &mut decision.changes.semaphores {
-            if let Some(capacity) = truth.get(&semaphore.name).filter(|_| !defines) {
-                semaphore.capacity = *capacity;
-            }
-        }
-        decision
+        })
     })
 }
 
