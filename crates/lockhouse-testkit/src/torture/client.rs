@@ -23,6 +23,10 @@ use crate::history::Recorded;
 /// that is lost is not taken for one who is not at work.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
+/// How many of these calls a client makes at once: those of ten seconds. Each is made again until it is answered, so without a
+/// bound a slow machine would have more and more to do, and recover from no fault.
+const PROBES_AT_ONCE: usize = 90;
+
 /// The calls of a client are noted under numbers of its own: those of its tasks and of what it probes.
 const FELLOWS: u32 = 1_000;
 
@@ -197,6 +201,10 @@ async fn keep_probing(
             _ = every.tick() => {}
             _ = over.changed() => break,
         }
+        while calls.try_join_next().is_some() {}
+        if calls.len() >= PROBES_AT_ONCE {
+            continue;
+        }
         let name = format!("{}p{number}", segment.prefix());
         let (owner, beating) = (name.clone(), client.clone());
         calls.spawn(async move {
@@ -208,7 +216,6 @@ async fn keep_probing(
                 probe::ask(&client, segment, &id, &names).await;
             });
         }
-        while calls.try_join_next().is_some() {}
     }
     calls.join_all().await;
 }

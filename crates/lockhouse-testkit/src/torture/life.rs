@@ -32,7 +32,8 @@ pub(super) struct Who {
     /// Which of the client's tasks, and how many there are.
     pub(super) task: u32,
     pub(super) tasks: u32,
-    /// How long it rests at most after each thing that it does, unless it waits in line.
+    /// How long it rests at most after each thing that it does, unless it waits in line. Where calls take longer, it rests for
+    /// longer ([`Life::rest`]).
     pub(super) rest_ms: u64,
     pub(super) seed: u64,
 }
@@ -56,7 +57,12 @@ pub(super) struct Life {
     before: Option<Asked>,
     /// The requests that are left to expire, and since when.
     left: VecDeque<(Instant, String)>,
+    /// How long the call took that was answered last.
+    took: Duration,
 }
+
+/// The longest rest that slow calls cause.
+const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// How long the template's semaphores are kept that nobody uses.
 pub(super) const UNUSED: Duration = Duration::from_millis(1);
@@ -86,6 +92,7 @@ impl Life {
             is_in_line: [2, 3].contains(&who.task),
             before: None,
             left: VecDeque::new(),
+            took: Duration::ZERO,
         }
     }
 
@@ -106,9 +113,16 @@ impl Life {
                 _ => self.delete_and_define().await,
             }
             if !self.is_in_line && self.who.rest_ms > 0 {
-                self.pause(self.who.rest_ms).await;
+                self.rest().await;
             }
         }
+    }
+
+    /// Rests for as long as a call takes, on average: a slow machine gets fewer calls, instead of a queue of them, and is at
+    /// work again as soon after a fault as a fast one.
+    async fn rest(&mut self) {
+        let slow_ms = self.took.min(LONGEST_REST / 2).as_millis() as u64 * 2;
+        self.pause(self.who.rest_ms.max(slow_ms)).await;
     }
 
     /// Without a time to live: so it is told that it is over before the task goes on, or the rest of
@@ -345,7 +359,9 @@ impl Life {
 
     /// A call; who was refused for no reason of the rules rests a little.
     async fn call(&mut self, call: impl AsyncFnOnce(&Recorded) -> Answer) -> Answer {
+        let began = Instant::now();
         let answer = timeout(FORGOTTEN, call(&self.client)).await;
+        self.took = began.elapsed();
         let answer =
             answer.unwrap_or_else(|_| panic!("client {}: a call has no end", self.who.client));
         if matches!(answer, Answer::Unknown | Answer::Refused(Refused::Other(_))) {

@@ -11,7 +11,7 @@ use super::faults::Fault;
 use super::{Report, Size, run};
 
 /// Some at a time: each has many processes, which have to be at work again in time.
-static TURN: Semaphore = Semaphore::const_new(4);
+static TURN: Semaphore = Semaphore::const_new(3);
 
 /// So that clients leave the processors time: the faults take theirs anyway.
 const REST: Duration = Duration::from_millis(60);

@@ -16,7 +16,8 @@ pub struct Size {
     pub faults: Vec<Fault>,
     /// How many things each client does at once.
     pub tasks: u32,
-    /// How long a client rests at most after each thing that it does. It never rests in the line of all processes.
+    /// How long a client rests at most after each thing that it does, or longer where calls are slow; 0 for no rest. It never
+    /// rests in the line of all processes.
     pub rest: Duration,
     /// For how long all is well between faults, at most.
     pub calm: Duration,
