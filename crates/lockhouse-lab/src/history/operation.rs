@@ -171,7 +171,8 @@ impl Operation {
         }
     }
 
-    pub(crate) fn asked(&self) -> Option<&Asked> {
+    /// The ask, if it is one.
+    pub fn asked(&self) -> Option<&Asked> {
         match &self.call {
             Call::Acquire(asked) => Some(asked),
             _ => None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use lockhouse::Lockhouse;
+use lockhouse::{Lockhouse, Timestamp};
 use tokio::time::{Instant, sleep};
 
 use super::client::{Client, Gate};
@@ -14,7 +14,8 @@ use super::scene::Scene;
 use super::turns::Turns;
 use crate::Failed;
 use crate::history::{
-    self, Answer, Asked, Call, Held, Promise, Recorder, Refused, Violation, check,
+    self, Answer, Asked, Call, Held, Move, Moved, Operation, Promise, Recorder, Refused, Violation,
+    check, check_moved, now_us, rows,
 };
 
 const SHORT: Duration = Duration::from_millis(1_200);
@@ -74,7 +75,7 @@ pub async fn play(
         clients: 0,
     };
     stage.define().await?;
-    let mut found = Vec::new();
+    let (mut found, mut moved) = (Vec::new(), Moved::default());
     match scene {
         Scene::DiesHalfway => stage.dies_halfway().await?,
         Scene::DeadHolder => stage.dead_holder().await?,
@@ -83,11 +84,17 @@ pub async fn play(
         Scene::FastClock => stage.fast_clock().await?,
         Scene::FoundExpiredByTwo => stage.found_expired_by_two().await?,
         Scene::PausedHolder => found.extend(stage.paused_holder().await?),
-        Scene::LostNode => stage.two_majorities(nodes.restart(2)).await?,
-        Scene::JumpedClock => stage.two_majorities(async { nodes.jump(2, HOUR) }).await?,
+        Scene::LostNode => {
+            stage.two_majorities(nodes.restart(2)).await?;
+        }
+        Scene::JumpedClock => {
+            let violation;
+            (moved, violation) = stage.jumped_clock(nodes).await?;
+            found.extend(violation);
+        }
         Scene::Reordered => stage.reordered().await?,
     }
-    found.extend(check(&stage.recorder.history(), None));
+    found.extend(stage.broken(&moved).await?);
     Ok(found)
 }
 
@@ -209,24 +216,70 @@ impl Stage<'_> {
         let of_first = paused.acquire(&self.recorder, &of_paused).await;
         sleep(LATER).await;
         let of_second = next.acquire(&self.recorder, &of_next).await;
-        // The next has written; now the first, which does not know how late it is.
-        let is_refused = fence(&of_first) < fence(&of_second);
-        let what = "the resource cannot tell the late write of an earlier holder";
-        let violation = Violation::new(Promise::P7, what).by(&self.recorder.history());
-        Ok((!is_refused).then_some(violation))
+        Ok(self.late_write(&of_first, &of_second))
     }
 
-    /// One client reaches servers 0 to 2, the other 2 to 4, and something happens to the one in the middle.
-    async fn two_majorities(&mut self, trouble: impl Future<Output = ()>) -> Result<(), Failed> {
+    /// The next holder has written to the resource, and then the first does, which does not know how late it is.
+    fn late_write(&self, of_first: &Answer, of_next: &Answer) -> Option<Violation> {
+        let is_refused = fence(of_first) < fence(of_next);
+        let what = "the resource cannot tell the late write of an earlier holder";
+        let violation = Violation::new(Promise::P7, what).by(&self.recorder.history());
+        (!is_refused).then_some(violation)
+    }
+
+    /// One client reaches servers 0 to 2, the other 2 to 4, and something happens to the one in the middle. The answers to both.
+    async fn two_majorities(
+        &mut self,
+        trouble: impl Future<Output = ()>,
+    ) -> Result<(Answer, Answer), Failed> {
         let (last, urls) = (self.urls.len().min(3), self.urls.clone());
         let mut one = self.client_of(&urls[..last], Duration::ZERO).await?;
         let ask = self.ask("one", LONG);
-        one.acquire(&self.recorder, &ask).await;
+        let of_one = one.acquire(&self.recorder, &ask).await;
         trouble.await;
         let mut other = self.client_of(&urls[last - 1..], Duration::ZERO).await?;
         let ask = self.ask("other", LONG);
-        other.acquire(&self.recorder, &ask).await;
-        Ok(())
+        let of_other = other.acquire(&self.recorder, &ask).await;
+        Ok((of_one, of_other))
+    }
+
+    /// How the clock was moved. Where there is no other clock, holds expire early: then only a fence protects the resource.
+    async fn jumped_clock(
+        &mut self,
+        nodes: &dyn Nodes,
+    ) -> Result<(Moved, Option<Violation>), Failed> {
+        let (since, mut jumped) = (now_us(), (0, 0));
+        let jump = async {
+            let from = now_us();
+            nodes.jump(2, HOUR);
+            jumped = (from, now_us());
+        };
+        let (of_one, of_other) = self.two_majorities(jump).await?;
+        let jumped = Move {
+            from: jumped.0,
+            to: jumped.1,
+            off: HOUR.as_micros() as i64,
+        };
+        let moved = Moved {
+            ahead: Timestamp::now().as_microsecond() - now_us().cast_signed(),
+            since,
+            until: now_us(),
+            moves: vec![jumped],
+        };
+        Ok((moved, self.late_write(&of_one, &of_other)))
+    }
+
+    /// What the history shows to be broken. Only Lockhouse's rows tell the time by a clock that was moved.
+    async fn broken(&self, moved: &Moved) -> Result<Vec<Violation>, Failed> {
+        let history = self.recorder.history();
+        match self.player {
+            Player::Lockhouse(lockhouse) if !moved.moves.is_empty() => {
+                let ids = history.iter().filter_map(Operation::id);
+                let rows = rows::told(lockhouse, ids, [self.semaphore.as_str()]).await?;
+                Ok(check_moved(&history, &rows, moved))
+            }
+            _ => Ok(check(&history, None)),
+        }
     }
 
     async fn reordered(&mut self) -> Result<(), Failed> {

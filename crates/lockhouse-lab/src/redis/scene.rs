@@ -26,9 +26,8 @@ pub enum Scene {
 }
 
 impl Scene {
-    /// Those that Lockhouse goes through. A jump of the one clock of its store ends holds early, which is what its fences
-    /// are for.
-    pub const FOR_LOCKHOUSE: [Scene; 9] = [
+    /// All of them.
+    pub const ALL: [Scene; 10] = [
         Scene::DiesHalfway,
         Scene::DeadHolder,
         Scene::LateRelease,
@@ -37,6 +36,7 @@ impl Scene {
         Scene::FoundExpiredByTwo,
         Scene::PausedHolder,
         Scene::LostNode,
+        Scene::JumpedClock,
         Scene::Reordered,
     ];
 

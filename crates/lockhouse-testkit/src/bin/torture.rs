@@ -21,7 +21,7 @@ while one fault after the other is begun and mended. Checkers decide over all th
   --minutes N          for how long faults are begun; 0.5 is half a minute [5]
   --once               end when each fault has come once, if that is sooner
   --clients N          how many things each client does at once [8]
-  --rest MS            how long a client rests at most after each thing that it does [0]
+  --rest MS            how long a client rests at most after each thing that it does, or longer where calls are slow [0]
   --calm SECONDS       the most time without a fault before each round; every third round has at least 4.5 [1.5]
   --rounds N           how many rounds make a segment, which is checked when it is over [5]
   --seed S             what all is drawn from; the same seed gives the same plan [1]

@@ -1,10 +1,11 @@
 //! The real stores break nothing, with all their rows in view; and without their locks they do.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use lockhouse::Lockhouse;
 use lockhouse_testkit::drill::Drill;
-use lockhouse_testkit::history::{check, overtaken};
+use lockhouse_testkit::history::{Rows, Violation, check, overtaken};
 use lockhouse_testkit::place::Place;
 use lockhouse_testkit::rows;
 
@@ -12,8 +13,24 @@ use crate::variants::said;
 
 lockhouse_testkit::on_each_store!(a_drill_breaks_nothing);
 
-/// P1 to P11.
+/// P1 to P11. On a busy machine a drill may decide nothing of P11: up to three are run.
 async fn a_drill_breaks_nothing(place: Place) {
+    let mut in_order = Err(String::new());
+    for _ in 0..3 {
+        let own = place.beside().await;
+        in_order = drill(&own).await;
+        own.clear().await;
+        match &in_order {
+            Ok(()) => break,
+            Err(why) => println!("{why}"),
+        }
+    }
+    in_order.unwrap();
+    place.clear().await;
+}
+
+/// One drill breaks nothing. The error says why it does not decide that waiters are served in order.
+async fn drill(place: &Place) -> Result<(), String> {
     let mut clients: Vec<Lockhouse> = Vec::new();
     for _ in 0..4 {
         clients.push(place.client().await);
@@ -22,9 +39,6 @@ async fn a_drill_breaks_nothing(place: Place) {
     let rows = rows::read(place.url()).await;
     let found = check(&history, Some(&rows));
     assert!(found.is_empty(), "{}", said(&found));
-    let (found, decided) = overtaken(&history, &[]);
-    assert!(found.is_empty(), "{}", said(&found));
-    assert!(decided > 0, "nothing was decided of P11");
     let windows = lockhouse_testkit::linear::windows(&history);
     assert!(windows.broken.is_empty(), "{:?}", windows.broken);
     assert!(windows.linearizable > 10, "{windows:?}");
@@ -33,5 +47,38 @@ async fn a_drill_breaks_nothing(place: Place) {
         .filter_map(|operation| operation.id())
         .collect();
     assert!(ids.len() > 30, "{ids:?}");
-    place.clear().await;
+    let (found, decided) = overtaken(&history, &[]);
+    for one in &found {
+        let free_for = free_before_overtaking(one, &rows);
+        assert!(free_for >= LEFT_FOR, "{one}\nit was free for {free_for:?}");
+    }
+    match found.is_empty() && decided > 0 {
+        true => Ok(()),
+        false => Err(format!(
+            "{decided} pairs were decided of P11\n{}",
+            said(&found)
+        )),
+    }
+}
+
+/// A free permit is left to the next process of a line for 700 ms. One that did not take it meanwhile may be passed over. Less
+/// than that, since the store's clock may move on between a release and its commit.
+const LEFT_FOR: Duration = Duration::from_millis(600);
+
+/// By the store's clock: for how long the only permit that a waiter waited for had been free when a later one got it.
+fn free_before_overtaking(overtaken: &Violation, rows: &Rows) -> Duration {
+    let [waiter, later] = &overtaken.operations[..] else {
+        panic!("{overtaken}: not two asks")
+    };
+    let semaphore = &waiter.asked().unwrap().permits[0].0;
+    let of_it = || {
+        rows.permits
+            .iter()
+            .filter(|row| row.semaphore == *semaphore)
+    };
+    let its = of_it().find(|row| Some(row.external_id.as_str()) == later.id());
+    let granted = its.unwrap().granted_at;
+    let released = of_it().filter_map(|row| row.released_at);
+    let freed = released.filter(|at| *at <= granted).max();
+    Duration::from_micros(granted.abs_diff(freed.unwrap_or(granted)))
 }
