@@ -157,7 +157,9 @@ impl Home {
             &notes,
             self.number * FELLOWS + FELLOWS - 1,
         );
-        tasks.spawn(keep_probing(client, self.number, segment, over));
+        // One that rests leaves the store time, also by its probes.
+        let every = PROBE_EVERY.max(Duration::from_millis(2 * self.rest_ms));
+        tasks.spawn(keep_probing(client, self.number, segment, (every, over)));
         let mut say = interval(SAY_EVERY);
         loop {
             tokio::select! {
@@ -191,10 +193,10 @@ async fn keep_probing(
     client: Recorded,
     number: u32,
     segment: Segment,
-    mut over: watch::Receiver<bool>,
+    (every, mut over): (Duration, watch::Receiver<bool>),
 ) {
     let mut calls = JoinSet::new();
-    let mut every = interval(PROBE_EVERY);
+    let mut every = interval(every);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for nth in 0_u64.. {
         tokio::select! {

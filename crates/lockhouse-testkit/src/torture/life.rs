@@ -12,7 +12,7 @@ use super::segment::{
     DELETED, FOUGHT, KEYED, LINED_UP, PLAIN, RESIZED, SLOTTED, Segment, TEMPLATE, TIMED,
     capacity_for,
 };
-use crate::history::{Answer, Asked, Recorded, Refused};
+use crate::history::{Answer, Asked, Recorded, Refused, now_us};
 
 /// A call that takes longer was forgotten by somebody.
 const FORGOTTEN: Duration = Duration::from_secs(60);
@@ -69,6 +69,9 @@ pub(super) const UNUSED: Duration = Duration::from_millis(1);
 
 /// How long a permit for which callers wait in line is held on average.
 const HELD_IN_LINE_MS: u64 = 250;
+
+/// How often there is a new semaphore of the template, on a run whose clients have the time to wait for it.
+const NEW_KEY_US: u64 = 400_000;
 
 /// How long some wait.
 const LONG_WAIT_MS: u64 = 4_000;
@@ -226,6 +229,9 @@ impl Life {
         let ttl_ms = *self.choose(&[150, 600]);
         let mut ask = self.ask(&KEYED, Some(ttl_ms));
         ask.permits.truncate(2);
+        if self.who.rest_ms > 0 && self.random.bool() {
+            ask.permits[0].0 = self.new_key().await;
+        }
         if self.random.bool() {
             ask.permits.truncate(1);
         }
@@ -244,6 +250,16 @@ impl Life {
                 .await;
         }
         self.before = Some(ask);
+    }
+
+    /// A semaphore of the template that does not exist yet. All wait for the same moment to ask for it, so that several processes
+    /// create it at once.
+    async fn new_key(&self) -> String {
+        let now = now_us();
+        let nth = now / NEW_KEY_US + 1;
+        sleep(Duration::from_micros(nth * NEW_KEY_US - now)).await;
+        let pattern = self.segment.name(TEMPLATE.0);
+        pattern.replace('*', &nth.to_string())
     }
 
     /// Heartbeats; and a goodbye, or silence.
