@@ -6,7 +6,6 @@
 mod answers;
 pub mod broken;
 pub mod clock;
-pub mod cluster;
 pub mod conformance;
 pub mod database;
 pub mod drill;

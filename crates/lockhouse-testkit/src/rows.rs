@@ -61,6 +61,14 @@ pub async fn read_of(url: &str, prefix: &str) -> Rows {
     }
 }
 
+/// A line for each row: of semaphores, permits and capacity changes.
+pub(crate) fn lines(rows: &Rows) -> impl Iterator<Item = String> {
+    let semaphores = rows.semaphores.iter().map(|row| format!("{row:?}"));
+    let permits = rows.permits.iter().map(|row| format!("{row:?}"));
+    let changes = rows.capacity_changes.iter().map(|row| format!("{row:?}"));
+    semaphores.chain(permits).chain(changes)
+}
+
 fn sqlite(path: &str, prefix: &str) -> Rows {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let mut connection = rusqlite::Connection::open_with_flags(path, flags).unwrap();

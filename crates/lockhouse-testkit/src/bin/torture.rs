@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use lockhouse_testkit::torture::faults::{ALL, Fault};
-use lockhouse_testkit::torture::{STORES, Size, part, run};
+use lockhouse_testkit::torture::{STORES, Size, Topology, part, run, try_several_writers};
 use tokio::runtime::{Builder, Runtime};
 
 const USAGE: &str = "\
@@ -16,7 +16,9 @@ usage: scripts/torture --store sqlite|mysql|mariadb|postgres|redis|valkey [OPTIO
 Clients and servers, as processes of their own on a database of their own, do all that clients may,
 while one fault after the other is begun and mended. Checkers decide over all that was done.
 
-  --store STORE        which store is tortured; its server is started for this run alone
+  --store STORE        which store is tortured; its server is started for this run alone. Also multi-primary,
+                       single-primary or galera, a cluster that scripts/cluster-run has started: it has the
+                       faults kill-server, and of its nodes kill-database, stop-database and read-only
   --faults NAME,NAME…  which faults there are [all]
   --minutes N          for how long faults are begun; 0.5 is half a minute [5]
   --once               end when each fault has come once, if that is sooner
@@ -151,8 +153,12 @@ impl Options {
     }
 
     fn checked(mut self) -> Result<Self, String> {
-        if !STORES.contains(&&*self.size.store) {
-            return Err(format!("--store is one of {}", STORES.join(", ")));
+        let store = &*self.size.store;
+        if !STORES.contains(&store) && Topology::named(store).is_none() {
+            return Err(format!(
+                "--store is one of {}, or a cluster",
+                STORES.join(", ")
+            ));
         }
         if !self.minutes.is_finite() || self.minutes <= 0.0 {
             return Err("--minutes is a time of more than nothing".to_owned());
@@ -189,7 +195,14 @@ impl Options {
         } else {
             println!("{report}");
         }
-        ExitCode::from(u8::from(!report.violations.is_empty()))
+        if !report.violations.is_empty() {
+            return ExitCode::FAILURE;
+        }
+        let wrong = try_several_writers(&self.size).await;
+        for wrong in &wrong {
+            eprintln!("  WRONG: {wrong}");
+        }
+        ExitCode::from(u8::from(!wrong.is_empty()))
     }
 }
 

@@ -87,8 +87,8 @@ pub(super) fn has_engine(client: u32) -> bool {
 
 /// The arguments that a client was started with.
 pub(super) struct Home {
-    /// Of a database, or of a server.
-    pub(super) url: String,
+    /// Of a database, or of a server. Those after the first are of other servers on the same cluster.
+    pub(super) urls: Vec<String>,
     /// The folder of the run.
     pub(super) run: PathBuf,
     pub(super) number: u32,
@@ -101,18 +101,21 @@ pub(super) struct Home {
 impl Home {
     /// Lives until stdin ends.
     pub(super) async fn live(&self, first: u32) {
-        let lockhouse = loop {
+        let mut lockhouses = Vec::new();
+        while let Some(url) = self.urls.get(lockhouses.len()) {
             // It may be born in bad times.
-            match broken::connect(&self.url).await {
-                Ok(lockhouse) => break lockhouse,
-                Err(error) => eprintln!("client {}: {error}", self.number),
+            match broken::connect(url).await {
+                Ok(lockhouse) => lockhouses.push(lockhouse),
+                Err(error) => {
+                    eprintln!("client {}: {error}", self.number);
+                    sleep(Duration::from_millis(100)).await;
+                }
             }
-            sleep(Duration::from_millis(100)).await;
-        };
+        }
         let mut told = told_segments(first);
         loop {
             let segment = Segment(*told.borrow_and_update());
-            self.segment(segment, &lockhouse, &mut told).await;
+            self.segment(segment, &lockhouses, &mut told).await;
             if told.has_changed().is_err() {
                 return;
             }
@@ -127,7 +130,7 @@ impl Home {
     async fn segment(
         &self,
         segment: Segment,
-        lockhouse: &Lockhouse,
+        lockhouses: &[Lockhouse],
         told: &mut watch::Receiver<u32>,
     ) {
         if segment.0 == 0 {
@@ -141,7 +144,9 @@ impl Home {
         let mut tasks = JoinSet::new();
         for task in 0..self.tasks {
             let number = self.number * FELLOWS + task;
-            let client = Recorded::new(lockhouse.clone(), &notes, number);
+            let clients = lockhouses
+                .iter()
+                .map(|lockhouse| Recorded::new(lockhouse.clone(), &notes, number));
             let who = Who {
                 client: self.number,
                 task,
@@ -149,11 +154,11 @@ impl Home {
                 rest_ms: self.rest_ms,
                 seed: self.seed ^ u64::from(segment.0) << 32 ^ u64::from(task),
             };
-            let life = Life::new(client, segment, who, over.clone());
+            let life = Life::new(clients.collect(), segment, who, over.clone());
             tasks.spawn(life.lead());
         }
         let client = Recorded::new(
-            lockhouse.clone(),
+            lockhouses[0].clone(),
             &notes,
             self.number * FELLOWS + FELLOWS - 1,
         );

@@ -4,6 +4,9 @@
 //! client, embedded ─▶ proxy ────────────────────────────▶ database
 //! client, by HTTP  ─▶ proxy of HTTP ─▶ server ─▶ proxy ─▶ database
 //! ```
+//!
+//! On a cluster there is no proxy to the database, and each node has a server. A client by HTTP has one of the servers as its
+//! own and now and then asks another, so nodes answer for each other's grants (P5, P9).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::client::{self, Says};
 use super::clock::{Clock, Clocks};
+use super::cluster::{Cluster, NODES};
 use super::console::Console;
 use super::database::Server;
 use super::files::Files;
@@ -21,10 +25,11 @@ use super::size::Size;
 use crate::redis::is_redis;
 use crate::statement::is_postgres;
 
-/// How many there are of each.
-pub(super) const SERVERS: usize = 2;
-pub(super) const EMBEDDED: usize = 2;
-pub(super) const REMOTE: usize = 2;
+/// How many servers there are, unless each node of a cluster has one. As many clients are by HTTP.
+const SERVERS: usize = 2;
+
+/// How many clients have an engine of their own.
+const EMBEDDED: usize = 2;
 
 /// A client process, and what it is reached by.
 pub(super) struct Client {
@@ -35,7 +40,8 @@ pub(super) struct Client {
     pub(super) clock: Arc<Clock>,
     /// Of SQLite.
     pub(super) files: Option<Arc<Files>>,
-    url: String,
+    /// Its own, and then those that it asks now and then.
+    urls: Vec<String>,
 }
 
 /// A server process.
@@ -56,6 +62,7 @@ pub(super) struct Crew {
     pub(super) clients: Vec<Client>,
     pub(super) servers: Vec<Served>,
     pub(super) database: Option<Server>,
+    pub(super) cluster: Option<Cluster>,
     /// The clock of the database, under which it was started.
     pub(super) clock: Arc<Clock>,
     /// Where the database is, past every proxy.
@@ -79,17 +86,18 @@ impl Crew {
         store_url: StoreUrl,
         (clocks, clock): (Clocks, Arc<Clock>),
     ) -> Self {
-        let (database, direct_url) = match store_url {
-            StoreUrl::File(url) => (None, url),
-            StoreUrl::Server(server) => {
-                let url = server.url(None);
-                (Some(server), url)
-            }
+        let (mut database, mut cluster) = (None, None);
+        let direct_url = match store_url {
+            StoreUrl::File(url) => url,
+            StoreUrl::Server(server) => database.insert(server).url(None),
+            StoreUrl::Cluster(nodes) => cluster.insert(nodes).url(0),
         };
+        let servers = if cluster.is_some() { NODES } else { SERVERS };
         let mut crew = Self {
             clients: Vec::new(),
             servers: Vec::new(),
             database,
+            cluster,
             clock,
             clocks,
             direct_url,
@@ -101,8 +109,8 @@ impl Crew {
             broken: size.broken(),
             born: 0,
         };
-        for _ in 0..SERVERS {
-            let (url, proxy) = crew.way_to_database().await;
+        for nth in 0..servers {
+            let (url, proxy) = crew.way_to_database(nth).await;
             let clock = crew.clock_of_its_own();
             let files = crew.files_of_its_own();
             let process = crew.process(&["serve", &url], Some(&*clock), files.as_deref());
@@ -121,25 +129,34 @@ impl Crew {
 
     /// Starts the clients, in `segment`.
     pub(super) async fn start_clients(&mut self, segment: Segment) {
-        for nth in 0..EMBEDDED + REMOTE {
-            let (url, proxy) = if nth < EMBEDDED {
-                self.way_to_database().await
-            } else {
-                let server = &self.servers[nth % self.servers.len()];
-                let proxy = Proxy::before_http(&server.address).await;
-                (format!("http://127.0.0.1:{}", proxy.port()), Some(proxy))
-            };
+        let mut ways = Vec::new();
+        for nth in 0..EMBEDDED {
+            ways.push(self.way_to_database(nth).await);
+        }
+        for server in &self.servers {
+            let proxy = Proxy::before_http(&server.address).await;
+            let url = format!("http://127.0.0.1:{}", proxy.port());
+            ways.push((url, Some(proxy)));
+        }
+        let all: Vec<_> = ways.iter().map(|(url, _)| url.clone()).collect();
+        for (nth, (url, proxy)) in ways.into_iter().enumerate() {
+            let mut urls = vec![url];
+            if self.cluster.is_some() && nth >= EMBEDDED {
+                let of_servers = all[EMBEDDED..].iter();
+                let others = of_servers.filter(|other| **other != all[nth]);
+                urls.extend(others.cloned());
+            }
             let clock = self.clock_of_its_own();
             let files = self.files_of_its_own().filter(|_| nth < EMBEDDED);
             self.born += 1;
-            let (number, process) = self.bear(&url, &clock, files.as_deref(), segment);
+            let (number, process) = self.bear(&urls, &clock, files.as_deref(), segment);
             self.clients.push(Client {
                 number,
                 process,
                 proxy,
                 clock,
                 files,
-                url,
+                urls,
             });
         }
     }
@@ -166,9 +183,9 @@ impl Crew {
             if self.clients[nth].process.ended().is_some() {
                 self.born += 1;
                 let Client {
-                    url, clock, files, ..
+                    urls, clock, files, ..
                 } = &self.clients[nth];
-                let (number, process) = self.bear(url, clock, files.as_deref(), segment);
+                let (number, process) = self.bear(urls, clock, files.as_deref(), segment);
                 dead.push(std::mem::replace(&mut self.clients[nth].number, number));
                 self.clients[nth].process = process;
             }
@@ -193,8 +210,22 @@ impl Crew {
 
     /// How often the database had to be started when a fault was mended.
     pub(super) fn starts_at_heal(&self) -> u64 {
-        let database = self.database.as_ref();
-        database.map_or(0, |database| database.starts_at_heal)
+        let database = self.database.as_ref().map(|one| one.starts_at_heal);
+        let cluster = self.cluster.as_ref().map(|nodes| nodes.starts_at_heal);
+        database.or(cluster).unwrap_or_default()
+    }
+
+    /// Whether the store is an SQLite file.
+    pub(super) fn is_on_a_file(&self) -> bool {
+        self.database.is_none() && self.cluster.is_none()
+    }
+
+    /// The database, as its administrator.
+    pub(super) fn admin_url(&self) -> String {
+        match &self.database {
+            Some(database) => database.admin_url(),
+            None => self.direct_url.clone(),
+        }
     }
 
     /// Those of the embedded clients.
@@ -253,19 +284,18 @@ impl Crew {
     /// The client that was born last.
     fn bear(
         &self,
-        url: &str,
+        urls: &[String],
         clock: &Clock,
         files: Option<&Files>,
         segment: Segment,
     ) -> (u32, Process) {
-        let number = client::number(self.born, !url.starts_with("http"));
+        let number = client::number(self.born, !urls[0].starts_with("http"));
         let seed = (self.seed ^ u64::from(number) << 16).to_string();
         let (number_text, tasks) = (number.to_string(), self.tasks.to_string());
         let rest = self.rest.as_millis().to_string();
         let (folder, segment) = (self.folder.to_str().unwrap(), segment.0.to_string());
-        let arguments = [
+        let mut arguments = vec![
             "client",
-            url,
             folder,
             &number_text,
             &tasks,
@@ -273,6 +303,7 @@ impl Crew {
             &seed,
             &segment,
         ];
+        arguments.extend(urls.iter().map(String::as_str));
         (number, self.process(&arguments, Some(clock), files))
     }
 
@@ -306,7 +337,11 @@ impl Crew {
         }
     }
 
-    async fn way_to_database(&self) -> (String, Option<Proxy>) {
+    /// For the nth server, or for the nth client.
+    async fn way_to_database(&self, nth: usize) -> (String, Option<Proxy>) {
+        if let Some(cluster) = &self.cluster {
+            return (self.as_tortured(cluster.url(nth)), None);
+        }
         let Some(database) = &self.database else {
             return (self.as_tortured(self.direct_url.clone()), None);
         };
@@ -330,9 +365,9 @@ impl Crew {
                 server.address = server.process.first_line().await;
             }
         }
-        for (nth, client) in self.clients.iter().enumerate().skip(EMBEDDED) {
+        for (client, server) in self.clients.iter().skip(EMBEDDED).zip(&self.servers) {
             if let Some(proxy) = &client.proxy {
-                proxy.point_to(&self.servers[nth % self.servers.len()].address);
+                proxy.point_to(&server.address);
             }
         }
     }
@@ -362,4 +397,6 @@ pub(super) enum StoreUrl {
     File(String),
     /// A server.
     Server(Server),
+    /// Three nodes.
+    Cluster(Cluster),
 }

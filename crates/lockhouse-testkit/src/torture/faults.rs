@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::cluster::Topology;
+
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
@@ -118,6 +120,9 @@ const LEFT_OUT: [(&str, &[Fault], &str); 5] = [
     ("valkey", &[LockStorm], "it locks nothing"),
 ];
 
+/// The faults that a cluster can have. Those of the database are of one of its nodes.
+const ON_A_CLUSTER: [Fault; 4] = [KillServer, KillDatabase, StopDatabase, ReadOnly];
+
 impl Fault {
     /// The fault of that name.
     pub fn named(name: &str) -> Option<Self> {
@@ -127,6 +132,9 @@ impl Fault {
 
     /// Why `store` can't have it, if it can't.
     pub fn left_out(self, store: &str) -> Option<&'static str> {
+        if Topology::named(store).is_some() && !ON_A_CLUSTER.contains(&self) {
+            return Some("only servers and nodes of a cluster fail");
+        }
         let left_out = LEFT_OUT
             .iter()
             .find(|(of, faults, _)| *of == store && faults.contains(&self));

@@ -40,7 +40,8 @@ pub(super) struct Who {
 
 /// A task of a client.
 pub(super) struct Life {
-    client: Recorded,
+    /// At its own server or engine; and at the other servers, on a cluster.
+    clients: Vec<Recorded>,
     segment: Segment,
     who: Who,
     random: fastrand::Rng,
@@ -78,13 +79,13 @@ const LONG_WAIT_MS: u64 = 4_000;
 
 impl Life {
     pub(super) fn new(
-        client: Recorded,
+        clients: Vec<Recorded>,
         segment: Segment,
         who: Who,
         over: watch::Receiver<bool>,
     ) -> Self {
         Self {
-            client,
+            clients,
             segment,
             who,
             random: fastrand::Rng::with_seed(who.seed),
@@ -349,18 +350,21 @@ impl Life {
             .await;
     }
 
-    /// P9: asks until there is an answer.
+    /// P9: asks until there is an answer. Now and then it asks once more if another server may answer (P5).
     async fn until_known(&mut self, ask: &Asked, wait: Duration) -> Answer {
+        let mut answer = Answer::Unknown;
         for _ in 0..AGAIN {
-            let answer = self
+            answer = self
                 .call(async |client| client.acquire(ask.clone(), wait).await)
                 .await;
-            if answer != Answer::Unknown {
-                return answer;
+            let asks_once_more = self.clients.len() > 1 && self.random.u8(..6) == 0;
+            if answer == Answer::Unknown {
+                self.pause(100).await;
+            } else if !asks_once_more {
+                break;
             }
-            self.pause(100).await;
         }
-        Answer::Unknown
+        answer
     }
 
     async fn give_back(&mut self, id: &str) {
@@ -373,10 +377,19 @@ impl Life {
         }
     }
 
+    /// Mostly its own.
+    fn anywhere(&mut self) -> Recorded {
+        let nth = match self.random.bool() {
+            true => 0,
+            false => self.random.usize(..self.clients.len()),
+        };
+        self.clients[nth].clone()
+    }
+
     /// A call; who was refused for no reason of the rules rests a little.
     async fn call(&mut self, call: impl AsyncFnOnce(&Recorded) -> Answer) -> Answer {
         let began = Instant::now();
-        let answer = timeout(FORGOTTEN, call(&self.client)).await;
+        let answer = timeout(FORGOTTEN, call(&self.anywhere())).await;
         self.took = began.elapsed();
         let answer =
             answer.unwrap_or_else(|_| panic!("client {}: a call has no end", self.who.client));

@@ -15,11 +15,14 @@
 //! rounds. Then its rows are read, the [checker](fn@crate::history::check_moved) checks all of it, and
 //! [`linear`](crate::linear) checks its windows where that is possible (`verdict`).
 //!
+//! The database may be a [cluster](cluster) of three nodes, each with a server: `scripts/cluster-run`.
+//!
 //! The same seed gives the same plan. The clients' actions are drawn from it too, but their timing
 //! depends on the machine.
 
 mod client;
 pub(crate) mod clock;
+mod cluster;
 mod console;
 mod crew;
 mod database;
@@ -41,6 +44,7 @@ mod stage;
 mod verdict;
 mod work;
 
+pub use cluster::{Topology, try_several_writers};
 pub use notes::read as read_notes;
 pub use report::Report;
 pub use run::{STORES, run};

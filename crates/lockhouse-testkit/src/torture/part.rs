@@ -20,9 +20,18 @@ const STORMS: u64 = 4;
 pub async fn main(arguments: &[String]) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["client", url, run, number, tasks, rest_ms, seed, segment] => {
+        [
+            "client",
+            run,
+            number,
+            tasks,
+            rest_ms,
+            seed,
+            segment,
+            ref urls @ ..,
+        ] => {
             let home = Home {
-                url: url.to_owned(),
+                urls: urls.iter().map(|url| (*url).to_owned()).collect(),
                 run: run.into(),
                 number: number.parse().unwrap(),
                 tasks: tasks.parse().unwrap(),

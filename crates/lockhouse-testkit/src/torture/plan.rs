@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::faults::Fault;
@@ -76,6 +77,7 @@ pub struct Plan {
     alone: VecDeque<Fault>,
     rounds: u64,
     calm_ms: u64,
+    lasts_ms: Option<RangeInclusive<u64>>,
     apart: Option<Fault>,
     was_apart: bool,
 }
@@ -93,6 +95,7 @@ impl Plan {
             alone: alone.into(),
             rounds: 0,
             calm_ms: 1_500,
+            lasts_ms: None,
             apart: None,
             was_apart: false,
         }
@@ -109,6 +112,12 @@ impl Plan {
         self.calm_ms = u64::try_from(calm.as_millis())
             .unwrap_or(u64::MAX)
             .max(LEAST_CALM_MS);
+        self
+    }
+
+    /// Every fault lasts for so long, and a long time without faults precedes each.
+    pub fn on_a_cluster(mut self, lasts_ms: RangeInclusive<u64>) -> Self {
+        self.lasts_ms = Some(lasts_ms);
         self
     }
 
@@ -142,16 +151,17 @@ impl Plan {
                     | Fault::ClockDatabase
             )
         };
-        let lasts_ms = if faults.iter().any(takes_long) {
-            LONGEST_TTL_MS + self.random.u64(500..=2_000)
-        } else {
-            self.random.u64(700..=4_000)
+        let lasts_ms = match self.lasts_ms.clone() {
+            Some(lasts_ms) => lasts_ms,
+            None if faults.iter().any(takes_long) => LONGEST_TTL_MS + 500..=LONGEST_TTL_MS + 2_000,
+            None => 700..=4_000,
         };
+        let lasts_ms = self.random.u64(lasts_ms);
         let is_apart = self.apart.is_some_and(|apart| faults.contains(&apart));
         let was_apart = mem::replace(&mut self.was_apart, is_apart);
         let least = if is_apart || was_apart { APART_MS } else { 0 };
         let calm_ms = least + self.random.u64(LEAST_CALM_MS..=self.calm_ms);
-        let is_long = self.rounds % 3 == 1;
+        let is_long = self.rounds % 3 == 1 || self.lasts_ms.is_some();
         Round {
             calm_ms: calm_ms.max(if is_long { CALM_IN_LINE_MS } else { 0 }),
             faults: faults.into_iter().map(|fault| self.stage(fault)).collect(),

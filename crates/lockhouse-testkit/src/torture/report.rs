@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::faults::{ALL, Fault};
 use super::verdict::Verdict;
-use super::work::SOON;
 
 /// The actions and findings of a run.
 #[derive(Debug, Default)]
@@ -38,6 +37,10 @@ pub struct Report {
     missed: BTreeMap<String, u64>,
     mixes: u64,
     slowest: Duration,
+    /// The most that any of its faults allowed.
+    slowest_allowed: Duration,
+    /// On a cluster: the longest time from the beginning of a fault until somebody was served.
+    served_again: Duration,
 }
 
 /// How often a fault was mended, and the longest time until all were at work again.
@@ -71,12 +74,19 @@ impl Report {
         self.windows_passed_over += verdict.windows_passed_over;
         self.refusals += verdict.refusals;
         self.in_turn += verdict.in_turn;
+        self.served_again = self.served_again.max(verdict.served_again);
         self.violations.extend(verdict.violations);
     }
 
     /// Faults that were there together were mended, for which the database had to be started so often,
-    /// and all were at work again after that time.
-    pub(super) fn mended(&mut self, faults: &[Fault], starts: u64, took: Duration) {
+    /// and all were at work again after that time, of `allowed` at most.
+    pub(super) fn mended(
+        &mut self,
+        faults: &[Fault],
+        starts: u64,
+        (took, allowed): (Duration, Duration),
+    ) {
+        self.slowest_allowed = self.slowest_allowed.max(allowed);
         self.mixes += u64::from(faults.len() > 1);
         self.slowest = self.slowest.max(took);
         for fault in faults {
@@ -124,6 +134,17 @@ impl Report {
         self.windows > 0 && self.refusals > 0 && self.in_turn > 0
     }
 
+    /// A run that has decided nothing fails.
+    pub(super) fn must_have_decided_all(&mut self) {
+        if !self.has_decided_all() {
+            let (windows, refusals, in_turn) = (self.windows, self.refusals, self.in_turn);
+            let what = format!(
+                "too little was decided: {windows} windows, {refusals} refusals, {in_turn} pairs of asks"
+            );
+            self.violations.push(what);
+        }
+    }
+
     fn verdict(&self) -> &'static str {
         match self.violations[..] {
             [] => "nothing is broken",
@@ -165,6 +186,7 @@ impl Report {
             "faults_missed": self.missed,
             "mixes": self.mixes,
             "slowest_ms": self.slowest.as_millis() as u64,
+            "served_again_ms": self.served_again.as_millis() as u64,
             "verdict": self.verdict(),
             "violations": self.violations,
         })
@@ -217,8 +239,16 @@ impl fmt::Display for Report {
             "    {:<28} {:>16.1} s, of {} s at most",
             "longest heal of all",
             self.slowest.as_secs_f64(),
-            SOON.as_secs()
+            self.slowest_allowed.as_secs()
         )?;
+        if self.served_again > Duration::ZERO {
+            writeln!(
+                f,
+                "    {:<28} {:>16.1} s",
+                "somebody was served within",
+                self.served_again.as_secs_f64()
+            )?;
+        }
         let Self {
             segments,
             permits,
@@ -256,5 +286,25 @@ impl fmt::Display for Report {
             writeln!(f, "\n{violation}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_calls_fails() {
+        let mut report = Report::default();
+        report.must_have_decided_all();
+        assert_eq!(report.violations.len(), 1);
+        let mut report = Report {
+            windows: 1,
+            refusals: 1,
+            in_turn: 1,
+            ..Report::default()
+        };
+        report.must_have_decided_all();
+        assert_eq!(report.violations, [""; 0]);
     }
 }

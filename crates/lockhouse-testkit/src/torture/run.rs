@@ -12,6 +12,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::clock::Clocks;
+use super::cluster::{Cluster, Topology};
+use super::console::Console;
 use super::crew::{Crew, StoreUrl};
 use super::database::Server;
 use super::faults::Fault;
@@ -22,7 +24,7 @@ use super::segment::Segment;
 use super::size::Size;
 use super::stage::Stage;
 use super::verdict::Verdict;
-use super::work;
+use super::work::{self, SOON};
 use crate::database::Database;
 use crate::history::now_us;
 use crate::redis::{self, is_redis};
@@ -45,9 +47,14 @@ pub async fn run(program: &Path, size: &Size) -> Report {
     fs::create_dir_all(&data).unwrap();
     let clocks = Clocks::new(&size.folder);
     let clock = clocks.clock();
-    let store = match &*size.store {
-        "sqlite" => StoreUrl::File(format!("sqlite:{}", data.join("lockhouse.db").display())),
-        store => StoreUrl::Server(Server::start(store, &size.scripts, &data, clock.clone()).await),
+    let store = match (&*size.store, Topology::named(&size.store)) {
+        ("sqlite", _) => StoreUrl::File(format!("sqlite:{}", data.join("lockhouse.db").display())),
+        (_, Some(topology)) => {
+            StoreUrl::Cluster(Cluster::of(topology, &size.scripts.join("services")).await)
+        }
+        (store, None) => {
+            StoreUrl::Server(Server::start(store, &size.scripts, &data, clock.clone()).await)
+        }
     };
     let crew = Crew::start(program, size, store, (clocks, clock)).await;
     let mut run = Run {
@@ -75,9 +82,9 @@ fn ahead() -> i64 {
 }
 
 async fn version(crew: &Crew) -> String {
-    let Some(database) = &crew.database else {
+    if crew.is_on_a_file() {
         return rusqlite::version().to_owned();
-    };
+    }
     let query = if is_redis(&crew.direct_url) {
         "INFO server"
     } else if crew.direct_url.starts_with("postgres") {
@@ -85,7 +92,8 @@ async fn version(crew: &Crew) -> String {
     } else {
         "SELECT VERSION()"
     };
-    let text = database.admin().await.text(query).await.unwrap();
+    let mut admin = Console::connect(&crew.admin_url()).await.unwrap();
+    let text = admin.text(query).await.unwrap();
     // Valkey says which version of Redis it is like, before its own.
     let lines = text.lines().rev();
     let named = lines.filter_map(|line| line.split_once("_version:"));
@@ -147,6 +155,7 @@ impl Run<'_> {
         self.turn(Segment(0)).await;
         self.take_verdict().await;
         self.last_look().await;
+        self.look_at_the_cluster().await;
     }
 
     /// Goes on without faults until each check has decided something. On a busy machine commits are slow, and
@@ -176,6 +185,10 @@ impl Run<'_> {
         sleep(Duration::from_millis(round.calm_ms)).await;
         self.say(&format!("{round}"));
         let (mut came, mut missed, begun) = (Vec::new(), Vec::new(), now_us());
+        let allowed = match &self.crew.cluster {
+            Some(cluster) => cluster.bound(&round.faults),
+            None => SOON,
+        };
         for staged in &round.faults {
             if self.stage.begin(&mut self.crew, staged).await {
                 came.push(staged.fault);
@@ -185,10 +198,13 @@ impl Run<'_> {
             }
         }
         let all_begun = now_us();
+        if self.crew.cluster.is_some() {
+            self.stage.begun.push((all_begun, allowed));
+        }
         sleep(Duration::from_millis(round.lasts_ms)).await;
         self.look_for_the_dead();
         if self.size.mends_late {
-            self.at_work_since(now_us(), round).await;
+            self.at_work_since((now_us(), allowed), round).await;
         }
         let starts = self.crew.starts_at_heal();
         let mends_from = Instant::now();
@@ -200,8 +216,8 @@ impl Run<'_> {
         self.stage.troubled.push((begun, mended));
         self.look_for_the_dead();
         let dead = self.crew.replace_dead(self.segment).await;
-        let took = self.at_work_since(mended, round).await;
-        self.report.mended(&came, starts, took);
+        let took = self.at_work_since((mended, allowed), round).await;
+        self.report.mended(&came, starts, (took, allowed));
         let at_work = mended + took.as_micros() as u64;
         self.stage
             .away
@@ -213,6 +229,15 @@ impl Run<'_> {
                 ],
                 false => vec![(begun, at_work)],
             });
+        if let Some(cluster) = &self.crew.cluster {
+            let has_restarted = cluster.settled().await;
+            let settled = now_us();
+            // A node that was stopped may be expelled only when it goes on.
+            self.stage.troubled.push((mended, settled));
+            if has_restarted {
+                self.stage.away.push((mended, settled));
+            }
+        }
         for client in dead {
             self.bury(client).await;
         }
@@ -225,9 +250,9 @@ impl Run<'_> {
     }
 
     /// How long it took until all were at work again, which must not be too long.
-    async fn at_work_since(&mut self, mended_us: u64, round: &Round) -> Duration {
+    async fn at_work_since(&mut self, since: (u64, Duration), round: &Round) -> Duration {
         let notes = self.notes.as_ref().expect("a round is of a segment");
-        let (took, late) = work::at_work_since(&self.crew, (self.segment, notes), mended_us).await;
+        let (took, late) = work::at_work_since(&self.crew, (self.segment, notes), since).await;
         for late in late {
             self.broke(format!("after {round}: {late}"));
         }
@@ -291,12 +316,12 @@ impl Run<'_> {
         }
         // A request that was granted while the clock was ahead lives until that later time.
         if is_redis(&self.crew.direct_url) {
-            let late = redis::overdue(&self.admin_url()).await;
+            let late = redis::overdue(&self.crew.admin_url()).await;
             found.extend(held_for_ever(late));
             self.report.violations.extend(found);
             return;
         }
-        let mut database = Database::open(&self.admin_url()).await;
+        let mut database = Database::open(&self.crew.admin_url()).await;
         let a_moment_ago = database.seconds_ago("1");
         let late = format!(
             "SELECT COUNT(*) FROM lockhouse_permit_request r \
@@ -309,11 +334,13 @@ impl Run<'_> {
         self.report.violations.extend(found);
     }
 
-    fn admin_url(&self) -> String {
-        match &self.crew.database {
-            Some(database) => database.admin_url(),
-            None => self.crew.direct_url.clone(),
-        }
+    /// What else must be true of a cluster, when nobody uses it any more.
+    async fn look_at_the_cluster(&mut self) {
+        let Some(cluster) = &self.crew.cluster else {
+            return;
+        };
+        self.report.must_have_decided_all();
+        self.report.violations.extend(cluster.findings().await);
     }
 
     fn say(&self, what: &str) {

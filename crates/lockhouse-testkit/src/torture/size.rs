@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::cluster::Topology;
 use super::faults::Fault;
 use super::plan::Plan;
 use crate::broken::{UNLOCKED, Unfair};
@@ -10,7 +11,7 @@ use crate::broken::{UNLOCKED, Unfair};
 /// The store under test, and the size of the run.
 #[derive(Clone, Debug)]
 pub struct Size {
-    /// One of [`STORES`](super::STORES).
+    /// One of [`STORES`](super::STORES), or the name of a [`Topology`].
     pub store: String,
     /// Those that the store can't have are left out.
     pub faults: Vec<Fault>,
@@ -55,6 +56,8 @@ impl Size {
             // PostgreSQL measures by the time of day how long a session does nothing. So a process that
             // freezes in a transaction keeps its locks for as long as the clock is set back then.
             "postgres" => plan.apart(Fault::ClockDatabase),
+            // Group Replication suspects a silent node after 5 s.
+            store if Topology::named(store).is_some() => plan.on_a_cluster(2_000..=8_000),
             _ => plan,
         }
     }

@@ -35,6 +35,8 @@ pub(super) struct Stage {
     pub(super) troubled: Vec<(u64, u64)>,
     /// When a process may have been unable to work, until all were at work again.
     pub(super) away: Vec<(u64, u64)>,
+    /// When faults of a cluster had begun, and how long after that nobody may be served.
+    pub(super) begun: Vec<(u64, Duration)>,
     /// Processes that were killed on purpose, or are known to have ended.
     pub(super) killed: Vec<u32>,
     /// Where the data is, if it may be filled.
@@ -52,6 +54,7 @@ impl Stage {
             },
             troubled: Vec::new(),
             away: Vec::new(),
+            begun: Vec::new(),
             killed: Vec::new(),
             disk,
             nuisances: Vec::new(),
@@ -87,19 +90,16 @@ impl Stage {
             }
             Fault::DiskFull => self.fill_disk(),
             Fault::LockStorm => {
-                let url = crew
-                    .database
-                    .as_ref()
-                    .map_or(crew.direct_url.clone(), |d| d.admin_url());
-                self.nuisances.push(crew.nuisance("storm", &url));
+                self.nuisances
+                    .push(crew.nuisance("storm", &crew.admin_url()));
             }
             Fault::Connections => {
                 self.take_connections(crew).await;
                 return shows(|| crew.has_no_connection_left()).await;
             }
-            _ => of_database(crew, fault).await,
+            _ => of_database(crew, staged).await,
         }
-        if fault == Fault::ReadOnly && crew.database.is_none() {
+        if fault == Fault::ReadOnly && crew.is_on_a_file() {
             // A file that a process opened during the fault must not keep it from writing
             // afterwards.
             self.kill(&mut crew.servers[server].process);
@@ -136,6 +136,9 @@ impl Stage {
         let was_full = faults.iter().any(|staged| staged.fault == Fault::DiskFull);
         if let Some(database) = &mut crew.database {
             database.bring_back(was_full).await;
+        }
+        if let Some(cluster) = &mut crew.cluster {
+            return cluster.mend().await;
         }
         if faults.iter().any(|staged| staged.fault == Fault::ReadOnly) {
             read_only(crew, false).await;
@@ -272,7 +275,11 @@ async fn shows<F: Future<Output = bool>>(is_so: impl Fn() -> F) -> bool {
     timeout(SHOWS_WITHIN, shown).await.is_ok()
 }
 
-async fn of_database(crew: &mut Crew, fault: Fault) {
+async fn of_database(crew: &mut Crew, staged: &Staged) {
+    if let Some(cluster) = &mut crew.cluster {
+        return cluster.begin(staged).await;
+    }
+    let fault = staged.fault;
     if fault == Fault::ReadOnly {
         return read_only(crew, true).await;
     }

@@ -6,14 +6,16 @@ mod tests;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
+use super::probe::shows;
 use super::segment::{PLAIN, Segment, TIMED};
 use super::{client, notes};
-use crate::answers;
 use crate::history::{
     Answer, Call, Moved, Operation, Refused, Rows, check_moved, late_grants, overtaken,
 };
 use crate::linear::windows_with_losses;
+use crate::{answers, rows};
 
 /// How far apart the store's clock and the monotonic one may be, once it is known how far they are.
 const CLOCKS_APART_US: i64 = 2_000;
@@ -36,6 +38,8 @@ pub(super) struct Verdict {
     pub(super) refusals: u64,
     /// How many pairs of asks were decided and in order (P11).
     pub(super) in_turn: u64,
+    /// The longest time from the beginning of a cluster's fault until somebody was served.
+    pub(super) served_again: Duration,
     /// Promises that were broken, in words.
     pub(super) violations: Vec<String>,
 }
@@ -47,6 +51,8 @@ pub(super) struct Troubles {
     pub(super) lost: Vec<(u64, u64)>,
     /// Some process may have been unable to claim what was left to it.
     pub(super) away: Vec<(u64, u64)>,
+    /// When faults of a cluster had begun in this segment, and how long after that nobody may be served.
+    pub(super) begun: Vec<(u64, Duration)>,
 }
 
 /// All notes of a segment.
@@ -123,6 +129,15 @@ pub(super) fn judge(
     broken.extend(overtaken);
     verdict.violations = broken.iter().map(ToString::to_string).collect();
     verdict.violations.extend(answers::unexplained(&history));
+    for (from, bound) in &troubles.begun {
+        let after = served_after(&history, *from);
+        verdict.served_again = verdict.served_again.max(after);
+        if after > *bound {
+            let what =
+                format!("somebody was served {after:.1?} after a fault, of {bound:?} at most");
+            verdict.violations.push(what);
+        }
+    }
     verdict.refusals = refusals_decided(&history, &segment.name(TIMED.0));
     for (name, _) in PLAIN {
         let windows = windows_with_losses(&history, &segment.name(name), rows);
@@ -131,6 +146,14 @@ pub(super) fn judge(
         verdict.violations.extend(windows.said());
     }
     verdict
+}
+
+/// How long after `from` somebody was served whose call began since.
+fn served_after(history: &[Operation], from: u64) -> Duration {
+    let since = history.iter().filter(|operation| operation.begun >= from);
+    let served = since.filter(|operation| shows(&operation.answer, 1));
+    let ended = served.map(|operation| operation.ended).min();
+    ended.map_or(Duration::MAX, |at| Duration::from_micros(at - from))
 }
 
 /// How many refusals for lack of room on `semaphore` the checker decides: those of a semaphore that
@@ -171,10 +194,7 @@ pub(super) fn keep(
 ) {
     let folder = segment.folder(run);
     let mut text = format!("{moved:?}\n");
-    let semaphores = rows.semaphores.iter().map(|row| format!("{row:?}"));
-    let permits = rows.permits.iter().map(|row| format!("{row:?}"));
-    let changes = rows.capacity_changes.iter().map(|row| format!("{row:?}"));
-    for row in semaphores.chain(permits).chain(changes) {
+    for row in rows::lines(rows) {
         text.push_str(&row);
         text.push('\n');
     }

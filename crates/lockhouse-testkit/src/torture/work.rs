@@ -16,19 +16,20 @@ use super::segment::OURS;
 use super::segment::Segment;
 use crate::history::{Recorded, now_us};
 
-/// How soon.
+/// How soon, unless the database is a cluster.
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
 /// How long one that is late is waited for beyond that, to say how late it was.
-const AT_MOST: Duration = Duration::from_secs(30);
+const BEYOND: Duration = Duration::from_secs(20);
 
-/// How long the last part took after `mended_us` to work again, and the parts that were too late,
+/// How long the last part took after `mended_us` to work again, and the parts that took longer than `soon`,
 /// in words. The calls use names of `segment`, and are recorded in `notes`.
 pub(super) async fn at_work_since(
     crew: &Crew,
     (segment, notes): (Segment, &Arc<Notes>),
-    mended_us: u64,
+    (mended_us, soon): (u64, Duration),
 ) -> (Duration, Vec<String>) {
+    let at_most = soon + BEYOND;
     let mut servers = JoinSet::new();
     for (nth, server) in crew.servers.iter().enumerate() {
         let asking = Asking {
@@ -37,12 +38,13 @@ pub(super) async fn at_work_since(
             segment,
             name: format!("{}m{mended_us}s{nth}", segment.prefix()),
             mended_us,
+            at_most,
         };
         servers.spawn(async move { (format!("server {nth}"), asking.until_all_works().await) });
     }
     let mut took = Vec::new();
     let mut waited_for: Vec<usize> = (0..crew.clients.len()).collect();
-    while !waited_for.is_empty() && since(mended_us) < AT_MOST {
+    while !waited_for.is_empty() && since(mended_us) < at_most {
         waited_for.retain(|nth| {
             let client = &crew.clients[*nth];
             let works = client.says().at_work_us > mended_us;
@@ -54,11 +56,11 @@ pub(super) async fn at_work_since(
         sleep(Duration::from_millis(20)).await;
     }
     for nth in waited_for {
-        took.push((format!("client {}", crew.clients[nth].number), AT_MOST));
+        took.push((format!("client {}", crew.clients[nth].number), at_most));
     }
     took.extend(servers.join_all().await);
     let longest = took.iter().map(|(_, took)| *took).max().unwrap_or_default();
-    let late = took.into_iter().filter(|(_, took)| *took > SOON);
+    let late = took.into_iter().filter(|(_, took)| *took > soon);
     let late = late.map(|(who, took)| format!("{who} was at work again after {took:.1?} only"));
     (longest, late.collect())
 }
@@ -71,26 +73,28 @@ struct Asking {
     /// The prefix of all ids.
     name: String,
     mended_us: u64,
+    /// How long it is waited for.
+    at_most: Duration,
 }
 
 impl Asking {
     async fn until_all_works(self) -> Duration {
         let Some(lockhouse) = self.until_it_beats().await else {
-            return AT_MOST;
+            return self.at_most;
         };
         let client = Recorded::new(lockhouse, &self.notes, OURS);
         let kinds = probe::kinds();
         let kinds = kinds.iter().enumerate();
         let all = kinds.map(|(kind, names)| self.until_decided(&client, kind, names));
         let decided = futures_util::future::join_all(all);
-        let left = AT_MOST.saturating_sub(since(self.mended_us));
+        let left = self.at_most.saturating_sub(since(self.mended_us));
         let decided = timeout(left, decided).await.unwrap_or_default();
-        decided.into_iter().max().unwrap_or(AT_MOST)
+        decided.into_iter().max().unwrap_or(self.at_most)
     }
 
     /// Each call uses a new connection.
     async fn until_it_beats(&self) -> Option<Lockhouse> {
-        while since(self.mended_us) < AT_MOST {
+        while since(self.mended_us) < self.at_most {
             let asked = async {
                 let lockhouse = Lockhouse::connect(&self.url).await.ok()?;
                 let heard = lockhouse.heartbeat("probe", Duration::from_secs(5)).await;
@@ -112,7 +116,7 @@ impl Asking {
             }
             sleep(Duration::from_millis(50)).await;
         }
-        AT_MOST
+        self.at_most
     }
 }
 

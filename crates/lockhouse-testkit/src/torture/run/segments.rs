@@ -108,7 +108,13 @@ impl Run<'_> {
     }
 
     async fn judge(&mut self, segment: Segment) {
-        let rows = rows::read_of(&self.admin_url(), &segment.prefix()).await;
+        let (rows, unlike) = match &self.crew.cluster {
+            Some(cluster) => cluster.rows(&segment.prefix()).await,
+            None => {
+                let rows = rows::read_of(&self.crew.admin_url(), &segment.prefix()).await;
+                (rows, Vec::new())
+            }
+        };
         let folder = self.size.folder.clone();
         let moved = Moved {
             until: now_us(),
@@ -117,11 +123,13 @@ impl Run<'_> {
         let troubles = Troubles {
             lost: self.stage.troubled.clone(),
             away: self.stage.away.clone(),
+            begun: std::mem::take(&mut self.stage.begun),
         };
         let is_broken = std::mem::take(&mut self.is_segment_broken);
         let verdict = tokio::task::spawn_blocking(move || {
             let history = verdict::history(&folder, segment);
-            let verdict = verdict::judge(segment, &history, &rows, (&moved, &troubles));
+            let mut verdict = verdict::judge(segment, &history, &rows, (&moved, &troubles));
+            verdict.violations.extend(unlike);
             if is_broken || !verdict.violations.is_empty() {
                 verdict::keep(&folder, segment, &verdict, (&rows, &moved));
             }

@@ -116,6 +116,7 @@ fn found(history: &[Operation], rows: &Rows, moves: &[Move]) -> Vec<String> {
     let troubles = Troubles {
         lost: vec![LOST],
         away: vec![LOST],
+        ..Troubles::default()
     };
     judge(Segment(1), history, rows, (&moved, &troubles)).violations
 }
@@ -296,4 +297,22 @@ fn a_grant_that_comes_when_it_has_expired_is_found_out() {
         found(true)
     );
     assert_eq!(found(false), [""; 0]);
+}
+
+/// A waiter that is refused for lack of room is served, too.
+#[test]
+fn late_recovery_is_reported() {
+    let late = |begun, within: u64| {
+        let (history, rows) = whole();
+        let troubles = Troubles {
+            begun: vec![(begun, Duration::from_micros(within))],
+            ..Troubles::default()
+        };
+        let verdict = judge(Segment(1), &history, &rows, (&Moved::default(), &troubles));
+        verdict.violations
+    };
+    let begun = 2 * SECOND + SECOND / 2;
+    assert_eq!(late(begun, SECOND), [""; 0]);
+    assert_eq!(late(begun, SECOND / 3).len(), 1);
+    assert_eq!(late(7 * SECOND, 30 * SECOND).len(), 1);
 }

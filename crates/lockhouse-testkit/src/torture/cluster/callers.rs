@@ -11,10 +11,13 @@ use lockhouse::caller::{SqlDialect, finish_sql, held_sql};
 use lockhouse::{EndReason, ExternalId, Lockhouse};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::nodes::{NODES, Nodes};
+use super::nodes::Nodes;
 use crate::database::{Database, Value};
 
 const SEMAPHORE: &str = "callers";
+
+/// How many transactions of each kind there are.
+const ROUNDS: u32 = 50;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -131,14 +134,11 @@ struct Rounds {
     wrong: Vec<String>,
 }
 
-/// Does `rounds` of each kind; what was wrong, in words. Where one node at a time takes writes, nothing is done.
+/// Does the rounds of each kind, and tells of them on stderr. Returns what was wrong, in words.
 ///
 /// # Panics
 /// If the nodes do not do as they are told.
-pub async fn callers(nodes: &Nodes, rounds: u32, seed: u64) -> Vec<String> {
-    if nodes.writers().await.len() < NODES {
-        return Vec::new();
-    }
+pub(super) async fn callers(nodes: &Nodes, seed: u64) -> Vec<String> {
     let home = nodes.url(0);
     let lockhouse = Lockhouse::connect(&home).await.unwrap();
     lockhouse.define(SEMAPHORE, 1).await.unwrap();
@@ -161,28 +161,17 @@ pub async fn callers(nodes: &Nodes, rounds: u32, seed: u64) -> Vec<String> {
             Meanwhile::Expiry,
             Meanwhile::Nothing,
         ] {
-            let tally = all.finish(&mut caller, meanwhile, rounds).await;
-            println!("  finish at {at}, {meanwhile:?}: {tally}");
+            let tally = all.finish(&mut caller, meanwhile).await;
+            eprintln!("  finish at {at}, {meanwhile:?}: {tally}");
         }
         for dies in [false, true] {
-            all.give_up(&mut caller, dies, rounds).await;
+            all.give_up(&mut caller, dies).await;
         }
-        let (tally, lost) = all.held(&mut caller, node == 0, rounds).await;
-        println!("  held at {at}, Release: {tally}; {lost} commits after the end");
+        let (tally, lost) = all.held(&mut caller, node == 0).await;
+        eprintln!("  held at {at}, Release: {tally}; {lost} commits after the end");
     }
-    all.wrong.extend(found(nodes).await);
+    all.wrong.extend(nodes.findings().await);
     all.wrong
-}
-
-/// The findings of `verify` at each node.
-async fn found(nodes: &Nodes) -> Vec<String> {
-    let mut found = Vec::new();
-    for nth in 0..NODES {
-        let lockhouse = Lockhouse::connect(nodes.url(nth)).await.unwrap();
-        let findings = lockhouse.verify().await.unwrap();
-        found.extend(findings.into_iter().map(|finding| finding.text));
-    }
-    found
 }
 
 impl Rounds {
@@ -207,13 +196,13 @@ impl Rounds {
         }
     }
 
-    async fn finish(&mut self, caller: &mut Caller, meanwhile: Meanwhile, rounds: u32) -> Tally {
+    async fn finish(&mut self, caller: &mut Caller, meanwhile: Meanwhile) -> Tally {
         let mut tally = Tally::default();
         let ttl = match meanwhile {
             Meanwhile::Expiry => SHORT,
             _ => LONG,
         };
-        for _ in 0..rounds {
+        for _ in 0..ROUNDS {
             let id = self.grant(ttl).await;
             let granted = Instant::now();
             self.begin(caller, finish_sql(caller.dialect), &id, &mut tally)
@@ -311,9 +300,9 @@ impl Rounds {
     }
 
     /// Rolls back, or dies: the request is held as before.
-    async fn give_up(&mut self, caller: &mut Caller, dies: bool, rounds: u32) {
+    async fn give_up(&mut self, caller: &mut Caller, dies: bool) {
         let mut tally = Tally::default();
-        for _ in 0..rounds {
+        for _ in 0..ROUNDS {
             let id = self.grant(LONG).await;
             self.begin(caller, finish_sql(caller.dialect), &id, &mut tally)
                 .await;
@@ -331,9 +320,9 @@ impl Rounds {
 
     /// How many commits came after the request had ended; at Lockhouse's node that is wrong. The caller commits as soon as
     /// the release was answered, or soon.
-    async fn held(&mut self, caller: &mut Caller, at_home: bool, rounds: u32) -> (Tally, u32) {
+    async fn held(&mut self, caller: &mut Caller, at_home: bool) -> (Tally, u32) {
         let (mut tally, mut lost) = (Tally::default(), 0);
-        for _ in 0..rounds {
+        for _ in 0..ROUNDS {
             let id = self.grant(LONG).await;
             self.begin(caller, held_sql(caller.dialect), &id, &mut tally)
                 .await;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use lockhouse::Lockhouse;
 use sqlx::{Connection, MySqlConnection};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
@@ -10,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use crate::database::Database;
 
 /// How many there are.
-pub const NODES: usize = 3;
+pub(crate) const NODES: usize = 3;
 
 /// Where the permits are.
 pub(super) const DATABASE: &str = "lockhouse";
@@ -51,15 +52,15 @@ impl Topology {
 
 /// The nodes, and the script that runs them.
 #[derive(Clone, Debug)]
-pub struct Nodes {
+pub(super) struct Nodes {
     pub(super) topology: Topology,
     script: PathBuf,
     state: PathBuf,
 }
 
 impl Nodes {
-    /// Those that `script` has up, whose state is in `LOCKHOUSE_SERVICES_DIR`.
-    pub fn of(topology: Topology, script: PathBuf) -> Self {
+    /// Those that `script`, which is `scripts/services`, has up, whose state is in `LOCKHOUSE_SERVICES_DIR`.
+    pub(super) fn of(topology: Topology, script: PathBuf) -> Self {
         let state = std::env::var_os("LOCKHOUSE_SERVICES_DIR");
         let state = state.expect("LOCKHOUSE_SERVICES_DIR says whose nodes may be killed");
         Self {
@@ -69,18 +70,13 @@ impl Nodes {
         }
     }
 
-    /// Where what a broken run leaves is kept, until the script of runs takes it from there.
-    pub(super) fn kept(&self) -> PathBuf {
-        self.state.join("kept")
-    }
-
     /// The name of the nth node.
-    pub fn name(&self, nth: usize) -> String {
+    pub(super) fn name(&self, nth: usize) -> String {
         format!("{}-{}", self.topology.name(), nth + 1)
     }
 
     /// Where it takes connections.
-    pub fn port(&self, nth: usize) -> u16 {
+    pub(super) fn port(&self, nth: usize) -> u16 {
         self.recorded(nth, "port")
     }
 
@@ -90,28 +86,26 @@ impl Nodes {
     }
 
     /// Its database of permits.
-    pub fn url(&self, nth: usize) -> String {
+    pub(super) fn url(&self, nth: usize) -> String {
         format!("{}{DATABASE}", self.server(nth))
     }
 
     /// Sends its process a signal, as `kill` names it.
-    pub async fn signal(&self, nth: usize, signal: &str) {
+    pub(super) async fn signal(&self, nth: usize, signal: &str) {
         let pid: u32 = self.recorded(nth, "pid");
         let mut kill = Command::new("kill");
         let sent = kill.args([format!("-{signal}"), pid.to_string()]).status();
         assert!(sent.await.unwrap().success());
     }
 
-    /// Starts it again, and waits until it is a member; how long that took.
-    pub async fn bring_back(&self, nth: usize) -> Duration {
-        let begun = Instant::now();
+    /// Starts it again, and waits until it is a member.
+    pub(super) async fn bring_back(&self, nth: usize) {
         let mut script = Command::new(&self.script);
         let back = script.args(["again", &self.name(nth)]).output();
         let back = timeout(COMES_BACK, back).await.expect("a node comes back");
         let back = back.unwrap();
         let told = String::from_utf8_lossy(&back.stderr);
         assert!(back.status.success(), "{told}");
-        begun.elapsed()
     }
 
     /// Has it take no writes, while others do. Where there is one writer, the next node is made it.
@@ -143,7 +137,7 @@ impl Nodes {
     }
 
     /// Whether it is a member that takes writes.
-    pub async fn takes_writes(&self, nth: usize) -> bool {
+    async fn takes_writes(&self, nth: usize) -> bool {
         let sql = match self.topology {
             Topology::Galera => {
                 "SELECT VARIABLE_VALUE='ON' FROM information_schema.GLOBAL_STATUS \
@@ -185,7 +179,7 @@ impl Nodes {
     }
 
     /// Which of them take writes.
-    pub async fn writers(&self) -> Vec<usize> {
+    pub(super) async fn writers(&self) -> Vec<usize> {
         let mut writers = Vec::new();
         for nth in 0..NODES {
             if self.takes_writes(nth).await {
@@ -195,12 +189,23 @@ impl Nodes {
         writers
     }
 
+    /// The findings of `verify` at each writer.
+    pub(super) async fn findings(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for nth in self.writers().await {
+            let lockhouse = Lockhouse::connect(self.url(nth)).await.unwrap();
+            let findings = lockhouse.verify().await.unwrap();
+            found.extend(findings.into_iter().map(|finding| finding.text));
+        }
+        found
+    }
+
     /// Waits until as many take writes as should, and each sees all.
     ///
     /// It happens that one of a group takes another for unreachable for good, after that was away for
     /// seconds, though all three are at work. That is an operator's to mend, as is done here: the one that
-    /// is not seen is killed, and comes back.
-    pub async fn settled(&self) {
+    /// is not seen is killed, and comes back. Whether that was so.
+    pub(super) async fn settled(&self) -> bool {
         let expected = match self.topology {
             Topology::SinglePrimary => 1,
             _ => NODES,
@@ -209,7 +214,7 @@ impl Nodes {
         loop {
             let (writers, seen) = (self.writers().await, self.seen().await);
             if writers.len() == expected && seen == [Some(NODES as i64); NODES] {
-                return;
+                return was_mended;
             }
             let late = begun.elapsed() >= COMES_BACK;
             assert!(

@@ -22,10 +22,11 @@ pub(super) struct Router {
 }
 
 impl Router {
+    /// Starts it, and waits until it has found the writer.
     pub(super) async fn before(nodes: Nodes) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (writer, writers) = watch::channel(None);
+        let (writer, mut writers) = watch::channel(None);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             loop {
@@ -38,6 +39,10 @@ impl Router {
                 sleep(LOOKS_EVERY).await;
             }
         });
+        writers
+            .wait_for(Option::is_some)
+            .await
+            .expect("its first task never ends");
         tasks.spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 tokio::spawn(carry(client, writers.clone()));
