@@ -269,7 +269,7 @@ impl Stage<'_> {
         Ok((moved, self.late_write(&of_one, &of_other)))
     }
 
-    /// What the history shows to be broken. Only Lockhouse's rows tell the time by a clock that was moved.
+    /// The promises that the history shows to be broken. Only Lockhouse's rows tell the time by a clock that was moved.
     async fn broken(&self, moved: &Moved) -> Result<Vec<Violation>, Failed> {
         let history = self.recorder.history();
         match self.player {
