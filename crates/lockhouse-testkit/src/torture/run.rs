@@ -334,7 +334,8 @@ impl Run<'_> {
         self.report.violations.extend(found);
     }
 
-    /// What else must be true of a cluster, when nobody uses it any more.
+    /// A cluster that nobody uses any more has the same rows at every node. The run must have decided windows, refusals and the
+    /// order of waiters.
     async fn look_at_the_cluster(&mut self) {
         let Some(cluster) = &self.crew.cluster else {
             return;

@@ -143,7 +143,7 @@ impl Cluster {
         }
     }
 
-    /// What is wrong with the rows when nobody uses them any more: the findings of `verify` at each writer, and the nodes
+    /// Violations in the rows when nobody uses them any more: the findings of `verify` at each writer, and the nodes
     /// whose rows are not those of the first.
     pub(super) async fn findings(&self) -> Vec<String> {
         let (_, mut found) = self.rows("").await;
