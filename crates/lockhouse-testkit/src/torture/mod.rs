@@ -15,7 +15,7 @@
 //! rounds. Then its rows are read, the [checker](fn@crate::history::check_moved) checks all of it, and
 //! [`linear`](crate::linear) checks its windows where that is possible (`verdict`).
 //!
-//! The database may be a [cluster](cluster) of three nodes, each with a server: `scripts/cluster-run`.
+//! The database may be a cluster of three nodes, each with a server: `scripts/cluster-run`.
 //!
 //! The same seed gives the same plan. The clients' actions are drawn from it too, but their timing
 //! depends on the machine.
