@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockhouse::Lockhouse;
 use lockhouse_testkit::drill::Drill;
-use lockhouse_testkit::history::{Call, Operation, Rows, Violation, check, overtaken};
+use lockhouse_testkit::history::{Rows, Violation, check, overtaken, slow_commits};
 use lockhouse_testkit::place::Place;
 use lockhouse_testkit::rows;
 
@@ -59,23 +59,6 @@ async fn drill(place: &Place) -> Result<(), String> {
             said(&found)
         )),
     }
-}
-
-/// A commit that takes longer is slow: P11 gives a waiter 500 ms and its commit to enter the line.
-const SLOW: u64 = 200_000;
-
-/// The times of slow commits, on any semaphore: a waiter makes no call that shows how long its own commit took.
-fn slow_commits(history: &[Operation]) -> Vec<(u64, u64)> {
-    let is_commit = |call: &Call| match call {
-        Call::Acquire(asked) => !asked.waits,
-        Call::Renew { .. } | Call::Release { .. } | Call::Force { .. } => true,
-        _ => false,
-    };
-    let commits = history.iter().filter(|one| is_commit(&one.call));
-    let times = commits.map(|one| (one.begun, one.ended));
-    times
-        .filter(|(begun, ended)| ended - begun > SLOW)
-        .collect()
 }
 
 /// A free permit is left to the next process of a line for 700 ms. One that did not take it meanwhile may be passed over. Less

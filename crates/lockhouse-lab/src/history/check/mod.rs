@@ -61,7 +61,7 @@ mod tests;
 use super::rows::Rows;
 use super::{Moved, Operation, Violation, audit};
 use distance::Distance;
-pub use order::overtaken;
+pub use order::{overtaken, slow_commits};
 use scene::Scene;
 use templates::Templates;
 

@@ -67,6 +67,13 @@ pub fn overtaken(operations: &[Operation], troubled: &[(u64, u64)]) -> (Vec<Viol
     (found, decided)
 }
 
+/// The times of slow commits on any semaphore. A waiter makes no call that shows how long its own commit took, so [`overtaken`]
+/// knows only of others' on its semaphore. In a history with few calls these show more.
+pub fn slow_commits(operations: &[Operation]) -> Vec<(u64, u64)> {
+    let all = commits(operations).into_values().flatten();
+    all.filter(is_slow).collect()
+}
+
 fn violation(first: &Ask<'_>, second: &Ask<'_>) -> Violation {
     let by = second.grant.map_or(0, |grant| grant.fence);
     let what = match first.grant {
