@@ -98,6 +98,14 @@ class Airflow:
         found = self.query("select state from task_instance where task_id = ?", task)
         return found[0][0] if found else None
 
+    def has_seen_the_worker_leave(self, dag: str) -> bool:
+        """Whether the scheduler knows that the task's first worker ended.
+
+        A task that goes on before that is failed by the scheduler: https://github.com/apache/airflow/issues/72716.
+        """
+        told = f"Received executor event with state success for task instance TaskInstanceKey(dag_id='{dag}'"
+        return told in (self.folder / "standalone.log").read_text()
+
     def until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + WITHIN_S
         while not condition():
@@ -137,6 +145,7 @@ def test_a_task_waits_in_the_triggerer(client: lockhouse.Client, airflow: Airflo
         airflow.trigger("plain")
         airflow.until(lambda: airflow.state("plain") == "success")
         assert airflow.state("held") == "deferred"
+        airflow.until(lambda: airflow.has_seen_the_worker_leave("limited"))
     airflow.until(lambda: airflow.state("held") in ("success", "failed"))
     assert airflow.state("held") == "success", airflow.log()
     (told,) = airflow.query("select value from xcom where task_id = 'held' and key = 'return_value'")
