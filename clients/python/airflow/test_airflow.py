@@ -99,9 +99,9 @@ class Airflow:
         return found[0][0] if found else None
 
     def has_seen_the_worker_leave(self, dag: str) -> bool:
-        """Whether the scheduler knows that the task's first worker ended.
+        """Whether the scheduler knows that the worker of the DAG's task ended.
 
-        A task that goes on before that is failed by the scheduler: https://github.com/apache/airflow/issues/72716.
+        It fails a deferred task that goes on before: https://github.com/apache/airflow/issues/67287.
         """
         told = f"Received executor event with state success for task instance TaskInstanceKey(dag_id='{dag}'"
         return told in (self.folder / "standalone.log").read_text()
