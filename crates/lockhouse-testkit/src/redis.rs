@@ -27,15 +27,21 @@ const READ: &str = r"
 const DELETE: &str = r"
     for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do redis.call('DEL', key) end";
 
-/// Counts live requests by the indexes of a namespace, which a verification compares with the rows.
+/// Counts live requests by the indexes of a namespace, which a verification compares with the rows: those that have expired,
+/// whose owner is silent, or that are stale.
 const OVERDUE: &str = r"
     local prefix, time = ARGV[1], redis.call('TIME')
-    local late = string.format('%.0f', (time[1] - 1) * 1000000 + time[2])
+    local function ago(seconds) return string.format('%.0f', (time[1] - seconds) * 1000000 + time[2]) end
+    local late = ago(1)
     local count = redis.call('ZCOUNT', prefix .. 'expiring', '-inf', late)
     for _, owner in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'sessions', '-inf', late)) do
         for _, id in ipairs(redis.call('ZRANGE', prefix .. 'of:' .. owner, 0, -1)) do
             if redis.call('ZSCORE', prefix .. 'lasting', id) then count = count + 1 end
         end
+    end
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'lasting', '-inf', ago(1 + ARGV[2]))) do
+        local owner = cjson.decode(redis.call('GET', prefix .. 'r:' .. id)).owner
+        if type(owner) ~= 'string' or not redis.call('ZSCORE', prefix .. 'sessions', owner) then count = count + 1 end
     end
     return count";
 
@@ -101,12 +107,13 @@ pub async fn change(url: &str, semaphore: &str, change: impl FnOnce(&mut Value))
     let () = set.query_async(&mut connection).await.unwrap();
 }
 
-/// How many live requests should have ended more than a second ago, by their own time or by their owner's session.
-pub(crate) async fn overdue(url: &str) -> i64 {
+/// How many live requests should have ended more than a second ago: by their own time, by their owner's session, or as stale
+/// after `stale_after`.
+pub(crate) async fn overdue(url: &str, stale_after: Duration) -> i64 {
     let script = redis::Script::new(OVERDUE);
     let mut connection = connect(url).await;
     let mut count = script.prepare_invoke();
-    let count = count.arg(prefix(url));
+    let count = count.arg(prefix(url)).arg(stale_after.as_secs());
     count.invoke_async(&mut connection).await.unwrap()
 }
 

@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockhouse_testkit::life::{elsewhere, held, killed, listings, past, silent, soak};
+use lockhouse_testkit::life::{elsewhere, held, killed, listings, past, silent};
 use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
 
 on_each_store!(
     killed_holders_permits_go_to_those_who_wait,
-    a_whole_life_keeps_the_promises,
     a_refusal_costs_nothing_for_what_has_expired_elsewhere,
     a_refusal_costs_nothing_for_silent_owners_elsewhere,
 );
@@ -107,18 +106,5 @@ async fn the_past_is_purged_while_clients_acquire(place: Place) {
     assert!(outcome.purged_during > 0);
     assert!(outcome.most_at_once <= 800, "{}", outcome.report());
     assert!(outcome.purges.quantile(1.0) < Duration::from_secs(5));
-    place.clear().await;
-}
-
-/// P1, P2, P3, P4, P7, P8.
-async fn a_whole_life_keeps_the_promises(place: Place) {
-    let size = soak::Size {
-        processes: 2,
-        duration: Duration::from_secs(6),
-        kill_every: Duration::from_secs(2),
-        seed: 1,
-    };
-    let outcome = soak::run(&place, Path::new(LIFE), size).await;
-    println!("{}", outcome.report());
     place.clear().await;
 }

@@ -26,9 +26,7 @@ async fn breaks_nothing(store: &str, faults: &[Fault]) {
     for fault in faults {
         assert!(report.times(*fault) > 0, "{fault} did not come");
     }
-    assert!(report.operations > 100 && report.windows() > 0);
-    assert!(report.refusals() > 0, "nothing was decided of P10");
-    assert!(report.in_turn() > 0, "nothing was decided of P11");
+    assert!(report.operations > 100 && report.audits > 0);
 }
 
 async fn breaks_nothing_on_server(store: &str, variable: &str, faults: &[Fault]) {

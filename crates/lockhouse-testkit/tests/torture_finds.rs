@@ -1,8 +1,9 @@
-//! Torture finds what is broken on purpose: stores without their locks, unfair lines, and a server that does not come back.
+//! Torture finds what is broken on purpose: stores without their locks, unfair lines, a purge of what is young, and a server that
+//! does not come back.
 
 use std::time::Duration;
 
-use lockhouse_testkit::broken::Unfair;
+use lockhouse_testkit::broken::Flaw;
 use lockhouse_testkit::place;
 use lockhouse_testkit::torture::faults::Fault;
 use lockhouse_testkit::torture::short;
@@ -38,9 +39,9 @@ async fn a_store_without_its_locks_is_found_out() {
     );
 }
 
-async fn is_found_out(unfair: Unfair) {
+async fn is_found_out(flaw: Flaw, promise: &str) {
     let report = short(TORTURE, "sqlite", &[Fault::LostReplies], |size| {
-        size.unfair = Some(unfair);
+        size.flaw = Some(flaw);
         size.duration = Duration::from_secs(120);
         size.rounds = 1;
         size.once = false;
@@ -48,26 +49,32 @@ async fn is_found_out(unfair: Unfair) {
     })
     .await;
     let mut violations = report.violations.iter();
-    let is_named = violations.any(|violation| violation.starts_with("P11"));
+    let is_named = violations.any(|violation| violation.starts_with(promise));
     assert!(is_named, "{:?}", report.violations);
 }
 
 /// P11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_no_other_process_knows_of_is_found_out() {
-    is_found_out(Unfair::NeverRegisters).await;
+    is_found_out(Flaw::NeverRegisters, "P11").await;
 }
 
 /// P11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_passes_over_the_waiters_of_others_is_found_out() {
-    is_found_out(Unfair::PassesAllOver).await;
+    is_found_out(Flaw::PassesAllOver, "P11").await;
 }
 
 /// P11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_that_ignores_priority_is_found_out() {
-    is_found_out(Unfair::IgnoresPriority).await;
+    is_found_out(Flaw::IgnoresPriority, "P11").await;
+}
+
+/// P9: requests that were granted just now are unknown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purge_of_young_requests_is_found_out() {
+    is_found_out(Flaw::PurgesAtAnyAge, "P9").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

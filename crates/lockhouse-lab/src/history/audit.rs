@@ -10,33 +10,28 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
-use super::{Promise, Violation};
+use super::{Moved, Promise, Violation};
 
 /// How many of those that are live are shown where their sum is wrong.
 const SHOWN: usize = 20;
 
 /// The inconsistencies of the rows, in words. Empty if there are none.
 pub fn violations(rows: &Rows) -> Vec<String> {
-    let found = broken(rows, |_| false);
+    let found = broken(rows, &Moved::default(), |_| false);
     found.iter().map(ToString::to_string).collect()
 }
 
-/// The inconsistencies of the rows. A semaphore that a template `may_make` may have been created
-/// with one capacity, deleted as idle, and created with another. So it is judged only since its
-/// last creation.
-pub(super) fn broken(rows: &Rows, may_make: impl Fn(&str) -> bool) -> Vec<Violation> {
-    let mut found = out_of_order(rows, may_make);
-    found.extend(off_its_time(rows));
+/// The inconsistencies of the rows of a store whose clock was `moved`. A semaphore that a template
+/// `may_make` may have been created with one capacity, deleted as idle, and created with another.
+/// So it is judged only since its last creation.
+pub fn broken(rows: &Rows, moved: &Moved, may_make: impl Fn(&str) -> bool) -> Vec<Violation> {
+    let mut found = out_of_order(&moved.set_right(rows), may_make);
+    found.extend(rows.permits.iter().filter_map(ends_by_its_time));
     found
 }
 
-/// Requests that did not end by their time.
-pub(super) fn off_its_time(rows: &Rows) -> Vec<Violation> {
-    rows.permits.iter().filter_map(ends_by_its_time).collect()
-}
-
-/// The other inconsistencies. All times must be by one clock that was never set.
-pub(super) fn out_of_order(rows: &Rows, may_make: impl Fn(&str) -> bool) -> Vec<Violation> {
+/// The inconsistencies in which no TTL counts. All times must be by one clock that was never set.
+fn out_of_order(rows: &Rows, may_make: impl Fn(&str) -> bool) -> Vec<Violation> {
     let mut by_semaphore: HashMap<&str, Vec<&PermitRow>> = HashMap::new();
     for permit in &rows.permits {
         by_semaphore

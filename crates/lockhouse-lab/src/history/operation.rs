@@ -180,7 +180,7 @@ impl Operation {
     }
 
     /// Whether the answer says that the request is over.
-    pub(crate) fn says_ended(&self) -> Option<&str> {
+    pub fn says_ended(&self) -> Option<&str> {
         match &self.answer {
             Answer::Ended { reason, .. } | Answer::Refused(Refused::Ended(reason)) => Some(reason),
             _ => None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use lockhouse::{Lockhouse, Timestamp};
+use lockhouse::{Lockhouse, Timestamp, Upkeep};
 use tokio::time::{Instant, sleep};
 
 use super::client::{Client, Gate};
@@ -276,7 +276,8 @@ impl Stage<'_> {
             Player::Lockhouse(lockhouse) if !moved.moves.is_empty() => {
                 let ids = history.iter().filter_map(Operation::id);
                 let rows = rows::told(lockhouse, ids, [self.semaphore.as_str()]).await?;
-                Ok(check_moved(&history, &rows, moved))
+                let stale_after = Upkeep::default().stale_after;
+                Ok(check_moved(&history, &rows, moved, stale_after))
             }
             _ => Ok(check(&history, None)),
         }

@@ -8,9 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lockhouse::Upkeep;
-use lockhouse_testkit::life::{
-    Report, elsewhere, held, killed, listings, past, roles, silent, soak,
-};
+use lockhouse_testkit::life::{Report, elsewhere, held, killed, listings, past, roles, silent};
 use lockhouse_testkit::place::{self, Place, STORES};
 
 const USAGE: &str = "\
@@ -23,16 +21,13 @@ runs (all, unless named):
   refused   a refusal beside what has lapsed elsewhere        lapsed=200000 owners=0 refusals=200
   listings  a page is read among very many requests           rows=300000 calls=31
   past      the past is purged while clients acquire            ended=1000000 clients=16 rounds=5 round_s=6 batch pause_ms
-  soak      everything at once, audited all the while           seconds=60 processes=3 seed=1
 
 stores (all, unless named): sqlite mysql mariadb postgres; scripts/services up starts the servers, and
-eval \"$(scripts/services env)\" tells of them. killed, refused and soak also run on redis and valkey, if named.";
+eval \"$(scripts/services env)\" tells of them. killed and refused also run on redis and valkey, if named.";
 
 const WITHOUT_SQL: [&str; 2] = ["redis", "valkey"];
 
-const RUNS: [&str; 7] = [
-    "killed", "silent", "held", "refused", "listings", "past", "soak",
-];
+const RUNS: [&str; 6] = ["killed", "silent", "held", "refused", "listings", "past"];
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -65,7 +60,7 @@ async fn main() -> ExitCode {
 
 struct Options(Vec<String>);
 
-const NUMBERS: [&str; 20] = [
+const NUMBERS: [&str; 17] = [
     "holders",
     "holding_processes",
     "waiting_processes",
@@ -83,9 +78,6 @@ const NUMBERS: [&str; 20] = [
     "round_s",
     "batch",
     "pause_ms",
-    "seconds",
-    "processes",
-    "seed",
 ];
 
 impl Options {
@@ -133,7 +125,7 @@ impl Options {
                 };
                 listings::run(place, size).await.report()
             }
-            "past" => {
+            _ => {
                 let usual = Upkeep::default();
                 let pause_ms = usual.purge_pause.as_millis() as u32;
                 let size = past::Size {
@@ -145,15 +137,6 @@ impl Options {
                     pause: Duration::from_millis(self.number("pause_ms", pause_ms).into()),
                 };
                 past::run(place, size).await.report()
-            }
-            _ => {
-                let size = soak::Size {
-                    processes: self.number("processes", 3),
-                    duration: Duration::from_secs(self.number("seconds", 60).into()),
-                    kill_every: Duration::from_secs(3),
-                    seed: self.number("seed", 1).into(),
-                };
-                soak::run(place, &program, size).await.report()
             }
         }
     }

@@ -113,7 +113,7 @@ impl Options {
                 fill: false,
                 scripts: here.join("../../scripts"),
                 without_locks: false,
-                unfair: None,
+                flaw: None,
                 rounds: 5,
                 once: false,
                 until_broken: false,

@@ -8,16 +8,16 @@ mod asking;
 mod counting;
 mod ending;
 mod fencing;
+mod flaw;
 pub(crate) mod order;
 mod sabotage;
 mod templates;
 mod timing;
-mod unfair;
 mod unlocked;
 mod variant;
 
+pub use flaw::Flaw;
 pub use sabotage::{Broken, Sabotage};
-pub use unfair::Unfair;
 pub use unlocked::{UNLOCKED, connect};
 pub(crate) use variant::before;
 pub use variant::{Variant, whole};

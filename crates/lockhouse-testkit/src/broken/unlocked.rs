@@ -12,7 +12,7 @@ use lockhouse_core::store::{self, Batch, FullStore, Layer};
 use lockhouse_core::{Outcome, Reply, Semaphore};
 use tokio::time::sleep;
 
-use super::Unfair;
+use super::Flaw;
 use crate::redis;
 use crate::statement::try_run;
 
@@ -22,16 +22,16 @@ pub const UNLOCKED: &str = "unlocked+";
 /// How long the rows are left alone between reading and writing.
 const RACE: Duration = Duration::from_millis(2);
 
-/// A client of the store, or the server, at `url`: without its locks if the URL begins with [`UNLOCKED`], and with a broken
-/// line if it begins with a prefix of [`Unfair`].
+/// A client of the store, or the server, at `url`: without its locks if the URL begins with [`UNLOCKED`], and with a
+/// [`Flaw`] if it begins with the prefix of one.
 ///
 /// # Errors
 /// Those of [`Lockhouse::connect`].
 pub async fn connect(url: &str) -> Result<Lockhouse, Error> {
-    if let Some((unfair, url)) = Unfair::of(url) {
+    if let Some((flaw, url)) = Flaw::of(url) {
         let store = lockhouse_stores::open(url)?;
         store.migrate().await?;
-        return Ok(Lockhouse::with_store(unfair.over(store)));
+        return Ok(Lockhouse::with_store(flaw.over(store)));
     }
     let Some(url) = url.strip_prefix(UNLOCKED) else {
         return Lockhouse::connect(url).await;

@@ -1,5 +1,5 @@
 //! Long runs over the whole life of permits, at the sizes that operators meet: killed holders, an owner of thousands of
-//! requests that falls silent, a million ended requests, a million held ones, and a mix of everything.
+//! requests that falls silent, a million ended requests, and a million held ones.
 //!
 //! Each run checks what must be true, and panics otherwise. It reports each measurement beside its target. `bin/life.rs`
 //! does the runs at full size, when somebody starts it. `tests/life.rs` does them at a small size with the other tests.
@@ -14,7 +14,6 @@ mod processes;
 mod report;
 pub mod roles;
 pub mod silent;
-pub mod soak;
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};

@@ -7,7 +7,6 @@ use lockhouse::{Lockhouse, Permit};
 use tokio::task::JoinSet;
 
 use super::processes::until_stdin_ends;
-use super::soak;
 
 /// The main function of such a process.
 pub async fn main(arguments: &[String]) {
@@ -17,7 +16,6 @@ pub async fn main(arguments: &[String]) {
             hold(url, semaphore, prefix, count, ttl_ms).await;
         }
         ["wait", url, semaphore, prefix, count] => wait(url, semaphore, prefix, count).await,
-        ["live", url, prefix, seed] => soak::live(url, prefix, seed.parse().unwrap()).await,
         _ => panic!("no process does {arguments:?}"),
     }
 }

@@ -8,7 +8,8 @@ use crate::history::{Answer, Call, NEVER, Operation, Refused, Rows};
 /// Looks at the windows of `semaphore`.
 ///
 /// A request without a time to live whose call was lost is there from then on, or was never; which,
-/// the rows and later answers tell. Nothing can be said of an order between the two.
+/// the rows and later answers tell. Nothing can be said of an order between the two, nor while a
+/// request was held that went stale.
 pub fn windows_with_losses(history: &[Operation], semaphore: &str, rows: &Rows) -> Windows {
     let granted: HashSet<_> = rows
         .permits
@@ -25,7 +26,10 @@ pub fn windows_with_losses(history: &[Operation], semaphore: &str, rows: &Rows) 
         _ => false,
     };
     let of_it: Vec<_> = history.iter().filter(of_it).cloned().collect();
-    let unclear = unclear(&of_it, semaphore);
+    let stale = rows.permits.iter();
+    let stale = stale.filter(|row| row.end_reason.as_deref() == Some("stale"));
+    let stale = stale.map(|row| row.external_id.as_str()).collect();
+    let unclear = unclear(&of_it, semaphore, &stale);
     let answered = of_it
         .into_iter()
         .filter(|operation| operation.answer != Answer::Unknown);
@@ -35,8 +39,8 @@ pub fn windows_with_losses(history: &[Operation], semaphore: &str, rows: &Rows) 
 
 /// When nobody knows what is held: from when a call was begun that was lost, until an answer tells what
 /// became of its request; and while it was done what no answer says was done by it, as a request that
-/// comes twice has it.
-fn unclear(history: &[Operation], semaphore: &str) -> Vec<(u64, u64)> {
+/// comes twice has it; and from when a request was asked for that went stale, until somebody is told.
+fn unclear(history: &[Operation], semaphore: &str, stale: &HashSet<&str>) -> Vec<(u64, u64)> {
     let mut by_request: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
     for operation in history {
         if let Some(id) = operation.id() {
@@ -44,7 +48,7 @@ fn unclear(history: &[Operation], semaphore: &str) -> Vec<(u64, u64)> {
         }
     }
     let mut unclear = Vec::new();
-    for operations in by_request.values() {
+    for (id, operations) in &by_request {
         let is_ours = operations.iter().any(|operation| match &operation.call {
             Call::Acquire(asked) => asked.permits.iter().any(|(name, _)| name == semaphore),
             _ => false,
@@ -58,6 +62,12 @@ fn unclear(history: &[Operation], semaphore: &str) -> Vec<(u64, u64)> {
                 .filter(|o| o.begun > lost.begun && tells(&lost.call, o));
             let told = told.map(|told| told.ended).min();
             unclear.push((lost.begun, told.unwrap_or(NEVER)));
+        }
+        if stale.contains(id) {
+            let begun = operations.iter().map(|operation| operation.begun).min();
+            let told = operations.iter().filter(|operation| is_over(operation));
+            let told = told.map(|told| told.ended).min();
+            unclear.extend(begun.map(|begun| (begun, told.unwrap_or(NEVER))));
         }
         unclear.extend(by_nobody(operations, |answer| match answer {
             Answer::Granted { now, .. } => Some(*now),
@@ -91,10 +101,10 @@ fn by_nobody(operations: &[&Operation], now: fn(&Answer) -> Option<bool>) -> Opt
 /// Whether the answer settles what became of a call that was lost: a grant says nothing of an end
 /// that is under way.
 fn tells(lost: &Call, later: &Operation) -> bool {
-    let is_over = matches!(
-        later.answer,
-        Answer::Ended { .. } | Answer::Refused(Refused::Ended(_))
-    );
     let is_there = matches!(later.answer, Answer::Granted { .. });
-    is_over || (is_there && matches!(lost, Call::Acquire(_)))
+    is_over(later) || (is_there && matches!(lost, Call::Acquire(_)))
+}
+
+fn is_over(operation: &Operation) -> bool {
+    operation.says_ended().is_some()
 }

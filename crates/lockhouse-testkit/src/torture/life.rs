@@ -3,19 +3,20 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use lockhouse::SemaphoreName;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::plan::LONGEST_TTL_MS;
 use super::probe::AGAIN;
 use super::segment::{
-    DELETED, FOUGHT, KEYED, LINED_UP, PLAIN, RESIZED, SLOTTED, Segment, TEMPLATE, TIMED,
+    DELETED, FORGOTTEN, FOUGHT, KEYED, LINED_UP, PLAIN, RESIZED, SLOTTED, Segment, TEMPLATE, TIMED,
     capacity_for,
 };
 use crate::history::{Answer, Asked, Recorded, Refused, now_us};
 
-/// A call that takes longer was forgotten by somebody.
-const FORGOTTEN: Duration = Duration::from_secs(60);
+/// A call that takes longer has no end.
+const ENDLESS: Duration = Duration::from_secs(60);
 
 /// After so long, whoever left a permit to its time asks what became of it: the checker knows, even if
 /// clocks are set later, and has had seconds in which it was to be free.
@@ -110,9 +111,10 @@ impl Life {
                 54..72 => self.hold_by_key().await,
                 72..82 => self.hold_by_owner().await,
                 82..87 => self.ask_again().await,
-                87..91 => self.ask_another_under_its_id().await,
-                91..95 => self.meddle().await,
-                95..97 => self.resize().await,
+                87..90 => self.ask_another_under_its_id().await,
+                90..94 => self.meddle().await,
+                94 | 95 => self.hold_and_forget().await,
+                96 => self.resize().await,
                 97 => self.set_template().await,
                 _ => self.delete_and_define().await,
             }
@@ -191,7 +193,7 @@ impl Life {
 
     /// Renews, gives back, or lets the time pass.
     async fn hold_by_time(&mut self) {
-        let ttl_ms = *self.choose(&[150, 600, 1_500, LONGEST_TTL_MS]);
+        let ttl_ms = *self.choose(&[1, 150, 600, 1_500, LONGEST_TTL_MS]);
         let names: Vec<_> = FOUGHT.into_iter().chain([RESIZED, DELETED]).collect();
         let mut ask = self.ask(&names, Some(ttl_ms));
         let wait = self.draw_wait(&mut ask);
@@ -266,31 +268,47 @@ impl Life {
     /// Heartbeats; and a goodbye, or silence.
     async fn hold_by_owner(&mut self) {
         let owner = format!("{}o", self.id());
-        let ttl = Duration::from_millis(*self.choose(&[500, 1_500]));
+        let ttl = Duration::from_millis(*self.choose(&[500, 1_500, LONGEST_TTL_MS]));
         let beats = async |client: &Recorded| client.heartbeat(&owner, ttl).await;
         self.call(beats).await;
-        let mut ask = self.ask(&FOUGHT[1..], None);
-        ask.owner = Some(owner.clone());
-        let answer = self.until_known(&ask, Duration::ZERO).await;
-        if matches!(answer, Answer::Granted { .. }) {
+        for _ in 0..self.random.u8(1..=2) {
+            let mut ask = self.ask(&FOUGHT[1..], None);
+            ask.owner = Some(owner.clone());
+            let answer = self.until_known(&ask, Duration::ZERO).await;
+            if !matches!(answer, Answer::Granted { .. }) {
+                continue;
+            }
             self.pause(20).await;
             self.call(beats).await;
+            if self.random.u8(..3) == 0 {
+                self.give_back(&ask.id).await;
+            }
         }
         if self.random.u8(..4) > 0 {
             self.call(async |client| client.goodbye(&owner).await).await;
         }
     }
 
-    /// P5: the same ask once more, whatever became of the first.
+    /// Nothing but its age ends it.
+    async fn hold_and_forget(&mut self) {
+        let ask = self.ask(&[FORGOTTEN], None);
+        self.until_known(&ask, Duration::ZERO).await;
+        self.before = Some(ask);
+    }
+
+    /// P4 and P5: the same ask once more, and a renewal, whatever became of the first.
     async fn ask_again(&mut self) {
-        let Some(ask) = self.before.clone() else {
+        let Some(mut ask) = self.before.clone() else {
             return;
         };
-        let mut ask = ask;
         ask.waits = false;
         let wait = Duration::ZERO;
         self.call(async |client| client.acquire(ask.clone(), wait).await)
             .await;
+        if ask.ttl_us.is_some() {
+            self.call(async |client| client.renew(&ask.id, None).await)
+                .await;
+        }
     }
 
     async fn ask_another_under_its_id(&mut self) {
@@ -304,8 +322,11 @@ impl Life {
             .await;
     }
 
-    /// Releases or ends by force what is, or was, somebody else's.
+    /// Ends by force what somebody holds; or releases or ends what is, or was, another task's.
     async fn meddle(&mut self) {
+        if self.random.bool() {
+            return self.end_what_is_listed().await;
+        }
         let whose = Who {
             task: self.random.u32(..self.who.tasks),
             ..self.who
@@ -321,6 +342,21 @@ impl Life {
             }
         })
         .await;
+    }
+
+    async fn end_what_is_listed(&mut self) {
+        let (name, _) = *self.choose(&[FOUGHT[1], FOUGHT[2], RESIZED, FORGOTTEN]);
+        let name = SemaphoreName::parse(self.segment.name(name)).unwrap();
+        let client = self.anywhere();
+        let listing = client.lockhouse().holders(Some(&name), None, 50);
+        // In bad times there is no answer.
+        let Ok(Ok(held)) = timeout(ENDLESS, listing).await else {
+            return;
+        };
+        if let Some(request) = self.random.choice(&held.requests) {
+            let id = request.external_id.as_str();
+            self.call(async |client| client.force(id).await).await;
+        }
     }
 
     async fn resize(&mut self) {
@@ -389,7 +425,7 @@ impl Life {
     /// A call; who was refused for no reason of the rules rests a little.
     async fn call(&mut self, call: impl AsyncFnOnce(&Recorded) -> Answer) -> Answer {
         let began = Instant::now();
-        let answer = timeout(FORGOTTEN, call(&self.anywhere())).await;
+        let answer = timeout(ENDLESS, call(&self.anywhere())).await;
         self.took = began.elapsed();
         let answer =
             answer.unwrap_or_else(|_| panic!("client {}: a call has no end", self.who.client));

@@ -13,13 +13,15 @@
 //! [`plan`] begin faults and end them ([`faults`], `stage`). After each round, every server and every live client must get
 //! answers within 10 s: to a call of each kind, and to a call on every semaphore (`work`, `probe`). A segment ends after some
 //! rounds. Then its rows are read, the [checker](fn@crate::history::check_moved) checks all of it, and
-//! [`linear`](crate::linear) checks its windows where that is possible (`verdict`).
+//! [`linear`](crate::linear) checks its windows where that is possible (`verdict`). Its rows are purged while the next segment
+//! runs. The rows of the running segment are read all the while that the database is well (`audit`).
 //!
 //! The database may be a cluster of three nodes, each with a server: `scripts/cluster-run`.
 //!
 //! The same seed gives the same plan. The clients' actions are drawn from it too, but their timing
 //! depends on the machine.
 
+mod audit;
 mod client;
 pub(crate) mod clock;
 mod cluster;

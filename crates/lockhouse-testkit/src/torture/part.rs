@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use super::client::Home;
 use super::console::Console;
+use super::segment::STALE_AFTER;
 use crate::broken;
 use crate::statement::is_postgres;
 
@@ -48,6 +49,15 @@ pub async fn main(arguments: &[String]) {
     }
 }
 
+/// The upkeep of servers. The run purges, since only it knows which rows are checked already.
+pub(super) fn upkeep() -> Upkeep {
+    Upkeep {
+        sweep_every: Duration::from_secs(2),
+        stale_after: STALE_AFTER,
+        ..Upkeep::default()
+    }
+}
+
 /// A server on a free port, which it says.
 async fn serve(url: &str) {
     let lockhouse = loop {
@@ -57,11 +67,7 @@ async fn serve(url: &str) {
         }
         sleep(Duration::from_millis(100)).await;
     };
-    let upkeep = Upkeep {
-        sweep_every: Duration::from_secs(2),
-        ..Upkeep::default()
-    };
-    let _maintaining = lockhouse.maintain(upkeep).unwrap();
+    let _maintaining = lockhouse.maintain(upkeep()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("{}", listener.local_addr().unwrap());
     lockhouse_server::serve(lockhouse, listener, stdin_ends())

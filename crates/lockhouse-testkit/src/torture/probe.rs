@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::plan::LONGEST_TTL_MS;
-use super::segment::{DELETED, FOUGHT, KEYED, LINED_UP, PLAIN, RESIZED, SLOTTED, Segment, TIMED};
+use super::segment::{
+    DELETED, FORGOTTEN, FOUGHT, KEYED, LINED_UP, PLAIN, RESIZED, SLOTTED, Segment, TIMED,
+};
 use crate::history::{Answer, Asked, Call, Recorded, Refused, now_us};
 
 /// How often what was not answered is asked again.
@@ -23,7 +25,7 @@ pub(super) fn kinds() -> [Vec<&'static str>; 8] {
     let names = |some: &[(&'static str, u32)]| some.iter().map(|(name, _)| *name).collect();
     [
         names(&PLAIN),
-        names(&FOUGHT),
+        names(&[&FOUGHT[..], &[FORGOTTEN]].concat()),
         names(&[TIMED]),
         names(&[LINED_UP]),
         names(&[RESIZED]),

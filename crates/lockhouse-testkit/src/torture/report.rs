@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use lockhouse::EndReason;
 use serde_json::{Value, json};
 
 use super::faults::{ALL, Fault};
@@ -28,6 +29,12 @@ pub struct Report {
     pub segments: u64,
     by_kind: BTreeMap<(&'static str, String), u64>,
     permits: u64,
+    /// How many of them ended in which way.
+    ended: BTreeMap<String, u64>,
+    /// How many requests were purged, of segments that had been judged.
+    pub(super) purged: u64,
+    /// How often rows were audited while clients worked.
+    pub audits: u64,
     guesses: u64,
     windows: u64,
     windows_passed_over: u64,
@@ -69,6 +76,9 @@ impl Report {
             *self.by_kind.entry(kind).or_default() += count;
         }
         self.permits += verdict.permits;
+        for (reason, count) in verdict.ended {
+            *self.ended.entry(reason).or_default() += count;
+        }
         self.guesses += verdict.guesses;
         self.windows += verdict.windows;
         self.windows_passed_over += verdict.windows_passed_over;
@@ -114,33 +124,25 @@ impl Report {
             .map_or(0, |mended| mended.times)
     }
 
-    /// How many windows of the history have an order.
-    pub fn windows(&self) -> u64 {
-        self.windows
+    /// The checks that decided nothing, and the events that did not happen.
+    pub(super) fn missing(&self) -> Vec<&'static str> {
+        let ends = EndReason::ALL.map(EndReason::as_str);
+        let ends = ends.map(|reason| (reason, self.ended.get(reason).copied().unwrap_or(0)));
+        let counts = [
+            ("windows", self.windows),
+            ("refusals (P10)", self.refusals),
+            ("pairs of asks (P11)", self.in_turn),
+            ("purged", self.purged),
+        ];
+        let missing = counts.into_iter().chain(ends).filter(|(_, n)| *n == 0);
+        missing.map(|(what, _)| what).collect()
     }
 
-    /// How many pairs of asks were decided and in order (P11).
-    pub fn in_turn(&self) -> u64 {
-        self.in_turn
-    }
-
-    /// How many refusals for lack of room were decided, on semaphores whose permits expire (P10).
-    pub fn refusals(&self) -> u64 {
-        self.refusals
-    }
-
-    /// Whether each of these was decided at least once.
-    pub(super) fn has_decided_all(&self) -> bool {
-        self.windows > 0 && self.refusals > 0 && self.in_turn > 0
-    }
-
-    /// A run that has decided nothing fails.
-    pub(super) fn must_have_decided_all(&mut self) {
-        if !self.has_decided_all() {
-            let (windows, refusals, in_turn) = (self.windows, self.refusals, self.in_turn);
-            let what = format!(
-                "too little was decided: {windows} windows, {refusals} refusals, {in_turn} pairs of asks"
-            );
+    /// A run in which a check has decided nothing, or no request was purged or ended in one of the ways, fails.
+    pub(super) fn must_have_had_all(&mut self) {
+        let missing = self.missing();
+        if !missing.is_empty() {
+            let what = format!("there were none of these: {}", missing.join(", "));
             self.violations.push(what);
         }
     }
@@ -176,6 +178,9 @@ impl Report {
             "operations": self.operations,
             "operations_by_kind": operations,
             "permits": self.permits,
+            "permits_ended": self.ended,
+            "requests_purged": self.purged,
+            "audits": self.audits,
             "segments": self.segments,
             "releases_that_both_claim_an_end": self.guesses,
             "windows": self.windows,
@@ -252,6 +257,9 @@ impl fmt::Display for Report {
         let Self {
             segments,
             permits,
+            ended,
+            purged,
+            audits,
             windows,
             windows_passed_over,
             refusals,
@@ -261,6 +269,15 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "\n  segments checked {segments}, with {permits} rows of permits"
+        )?;
+        let ended = ended
+            .iter()
+            .map(|(reason, count)| format!(" {count} {reason}"));
+        let ended: Vec<_> = ended.collect();
+        writeln!(f, "  permits that ended:{}", ended.join(","))?;
+        writeln!(
+            f,
+            "  requests purged meanwhile {purged}, audits of rows meanwhile {audits}"
         )?;
         writeln!(
             f,
@@ -294,17 +311,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_without_calls_fails() {
+    fn a_run_without_calls_or_without_staleness_fails() {
         let mut report = Report::default();
-        report.must_have_decided_all();
+        report.must_have_had_all();
         assert_eq!(report.violations.len(), 1);
+        let ended = EndReason::ALL.map(|reason| (reason.as_str().to_owned(), 1));
         let mut report = Report {
             windows: 1,
             refusals: 1,
             in_turn: 1,
+            purged: 1,
+            ended: ended.into(),
             ..Report::default()
         };
-        report.must_have_decided_all();
+        report.must_have_had_all();
         assert_eq!(report.violations, [""; 0]);
+        report.ended.remove("stale");
+        assert_eq!(report.missing(), ["stale"]);
     }
 }

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lockhouse::{Lockhouse, Upkeep};
+use lockhouse::Lockhouse;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
+use super::audit::Auditor;
 use super::clock::Clocks;
 use super::cluster::{Cluster, Topology};
 use super::console::Console;
@@ -18,22 +19,27 @@ use super::crew::{Crew, StoreUrl};
 use super::database::Server;
 use super::faults::Fault;
 use super::notes::Notes;
+use super::part::upkeep;
 use super::plan::{LONGEST_TTL_MS, Round};
 use super::report::Report;
-use super::segment::Segment;
+use super::segment::{STALE_AFTER, Segment};
 use super::size::Size;
 use super::stage::Stage;
 use super::verdict::Verdict;
 use super::work::{self, SOON};
 use crate::database::Database;
-use crate::history::now_us;
+use crate::history::{Moved, now_us};
 use crate::redis::{self, is_redis};
+use crate::{broken, rows};
 
 /// The stores that can be tortured, as a command line names them.
 pub const STORES: [&str; 6] = ["sqlite", "mysql", "mariadb", "postgres", "redis", "valkey"];
 
 /// How long after a clock was set processes may be busy with the TTLs that this changed.
 const CLOCK_IS_SET_US: u64 = 500_000;
+
+/// How often rows are audited while clients work, or less often where that would take more than a twentieth of the time.
+const AUDIT_EVERY: Duration = Duration::from_millis(500);
 
 /// How long a time without faults is, at the end of a run.
 const WITHOUT_FAULTS: Duration = Duration::from_secs(8);
@@ -64,7 +70,11 @@ pub async fn run(program: &Path, size: &Size) -> Report {
         begun: Instant::now(),
         segment: Segment(0),
         notes: None,
-        direct: Lockhouse::connect(&crew.direct_url).await.unwrap(),
+        direct: broken::connect(&format!("{}{}", size.broken(), crew.direct_url))
+            .await
+            .unwrap(),
+        auditor: Auditor::default(),
+        purging: None,
         is_segment_broken: false,
         judging: None,
         answered: 0,
@@ -124,6 +134,9 @@ struct Run<'a> {
     /// Of what the run itself does.
     notes: Option<Arc<Notes>>,
     direct: Lockhouse,
+    auditor: Auditor,
+    /// Deletes requests that were judged, and returns how many.
+    purging: Option<JoinHandle<u64>>,
     /// Besides what the verdict on it says.
     is_segment_broken: bool,
     judging: Option<Judging>,
@@ -155,7 +168,11 @@ impl Run<'_> {
         self.turn(Segment(0)).await;
         self.take_verdict().await;
         self.last_look().await;
-        self.look_at_the_cluster().await;
+        self.report.must_have_had_all();
+        if let Some(cluster) = &self.crew.cluster {
+            // One that nobody uses any more has the same rows at every node.
+            self.report.violations.extend(cluster.findings().await);
+        }
     }
 
     /// Goes on without faults until each check has decided something. On a busy machine commits are slow, and
@@ -163,12 +180,17 @@ impl Run<'_> {
     async fn go_on_until_all_is_decided(&mut self) {
         self.take_verdict().await;
         let is_late = |run: &Self| run.begun.elapsed() >= run.size.duration;
-        while !self.report.has_decided_all() && !is_late(self) {
+        while !self.report.missing().is_empty() && !is_late(self) {
+            self.say(&format!(
+                "there are none yet of {}",
+                self.report.missing().join(", ")
+            ));
             self.turn(Segment(self.segment.0 + 1)).await;
             self.take_verdict().await;
-            if !self.report.has_decided_all() {
-                self.say("something is not decided yet: a time without faults");
-                sleep(WITHOUT_FAULTS).await;
+            self.end_purge().await;
+            if !self.report.missing().is_empty() {
+                self.say("a time without faults");
+                self.audit_for(WITHOUT_FAULTS).await;
             }
         }
     }
@@ -182,8 +204,13 @@ impl Run<'_> {
 
     /// Those of its faults that did not come about.
     async fn round(&mut self, round: &Round) -> Vec<Fault> {
-        sleep(Duration::from_millis(round.calm_ms)).await;
+        self.audit_for(Duration::from_millis(round.calm_ms)).await;
         self.say(&format!("{round}"));
+        let faults = || round.faults.iter().map(|staged| staged.fault);
+        if faults().any(|fault| fault == Fault::ClockDatabase) {
+            // The age of what is purged goes by the clock as it is.
+            self.end_purge().await;
+        }
         let (mut came, mut missed, begun) = (Vec::new(), Vec::new(), now_us());
         let allowed = match &self.crew.cluster {
             Some(cluster) => cluster.bound(&round.faults),
@@ -201,7 +228,13 @@ impl Run<'_> {
         if self.crew.cluster.is_some() {
             self.stage.begun.push((all_begun, allowed));
         }
-        sleep(Duration::from_millis(round.lasts_ms)).await;
+        let lasts = Duration::from_millis(round.lasts_ms);
+        let is_of_the_database = faults().any(Fault::is_of_the_database);
+        if is_of_the_database {
+            sleep(lasts).await;
+        } else {
+            self.audit_for(lasts).await;
+        }
         self.look_for_the_dead();
         if self.size.mends_late {
             self.at_work_since((now_us(), allowed), round).await;
@@ -214,6 +247,10 @@ impl Run<'_> {
         let starts = self.crew.starts_at_heal() - starts;
         let mended = now_us();
         self.stage.troubled.push((begun, mended));
+        if is_of_the_database || starts > 0 {
+            // Of a database that was killed, what was seen last may not have been committed.
+            self.auditor = Auditor::default();
+        }
         self.look_for_the_dead();
         let dead = self.crew.replace_dead(self.segment).await;
         let took = self.at_work_since((mended, allowed), round).await;
@@ -289,6 +326,31 @@ impl Run<'_> {
         }
     }
 
+    /// Audits the rows again and again, for so long. The nodes of a cluster have no rows at one time.
+    async fn audit_for(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while self.crew.cluster.is_none() && !self.is_segment_broken && Instant::now() < until {
+            let begun = Instant::now();
+            let rows = rows::read_of(&self.crew.admin_url(), &self.segment.prefix()).await;
+            let moved = self.moved();
+            for found in self.auditor.look(self.segment, rows, &moved) {
+                self.broke(found);
+            }
+            self.report.audits += 1;
+            let pause = AUDIT_EVERY.max(begun.elapsed() * 20);
+            sleep_until(until.min(Instant::now() + pause).into()).await;
+        }
+        sleep_until(until.into()).await;
+    }
+
+    /// How the clock of the store was moved up to now.
+    fn moved(&self) -> Moved {
+        Moved {
+            until: now_us(),
+            ..self.stage.moved.clone()
+        }
+    }
+
     /// Something that is no verdict on a history; so that of the segment is kept.
     fn broke(&mut self, what: String) {
         self.report.violations.push(what);
@@ -301,7 +363,7 @@ impl Run<'_> {
             client.process.let_end();
         }
         sleep(Duration::from_millis(LONGEST_TTL_MS + 1_000)).await;
-        let swept = self.direct.sweep(&Upkeep::default()).await;
+        let swept = self.direct.sweep(&upkeep()).await;
         let verified = timeout(Duration::from_secs(600), self.direct.verify()).await;
         let mut found = Vec::new();
         match (swept, verified) {
@@ -314,34 +376,27 @@ impl Run<'_> {
             }
             other => found.push(format!("no sweep and verify at the end: {other:?}")),
         }
-        // A request that was granted while the clock was ahead lives until that later time.
-        if is_redis(&self.crew.direct_url) {
-            let late = redis::overdue(&self.crew.admin_url()).await;
-            found.extend(held_for_ever(late));
-            self.report.violations.extend(found);
-            return;
-        }
-        let mut database = Database::open(&self.crew.admin_url()).await;
-        let a_moment_ago = database.seconds_ago("1");
-        let late = format!(
-            "SELECT COUNT(*) FROM lockhouse_permit_request r \
-             LEFT JOIN lockhouse_owner_session s ON s.owner = r.owner AND r.expires_at IS NULL \
-             WHERE r.state = 'ACQUIRED' \
-             AND (r.expires_at < {a_moment_ago} OR s.expires_at < {a_moment_ago})"
-        );
-        let late = database.number(&late).await;
-        found.extend(held_for_ever(late));
+        found.extend(held_for_ever(self.overdue().await));
         self.report.violations.extend(found);
     }
 
-    /// A cluster that nobody uses any more has the same rows at every node. The run must have decided windows, refusals and the
-    /// order of waiters.
-    async fn look_at_the_cluster(&mut self) {
-        let Some(cluster) = &self.crew.cluster else {
-            return;
-        };
-        self.report.must_have_decided_all();
-        self.report.violations.extend(cluster.findings().await);
+    /// How many live requests should have ended more than a second ago. One that was granted while the clock was ahead lives until
+    /// that later time.
+    async fn overdue(&self) -> i64 {
+        if is_redis(&self.crew.direct_url) {
+            return redis::overdue(&self.crew.admin_url(), STALE_AFTER).await;
+        }
+        let mut database = Database::open(&self.crew.admin_url()).await;
+        let a_moment_ago = database.seconds_ago("1");
+        let stale = database.seconds_ago(&(STALE_AFTER.as_secs() + 1).to_string());
+        let overdue = format!(
+            "SELECT COUNT(*) FROM lockhouse_permit_request r \
+             LEFT JOIN lockhouse_owner_session s ON s.owner = r.owner AND r.expires_at IS NULL \
+             WHERE r.state = 'ACQUIRED' \
+             AND (r.expires_at < {a_moment_ago} OR s.expires_at < {a_moment_ago} \
+             OR r.expires_at IS NULL AND s.owner IS NULL AND r.created_at < {stale})"
+        );
+        database.number(&overdue).await
     }
 
     fn say(&self, what: &str) {

@@ -4,15 +4,22 @@
 //! checked while the next segment runs. Connections, engines and servers last through all segments.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How the clients of a run are numbered: 0 is the run itself.
 pub(super) const OURS: u32 = 0;
 
-/// Counted, never waited for and held without a time to live: their windows are linearizable.
+/// Counted, never waited for and held without a time to live, for less than it takes to be stale: their windows are linearizable.
 pub(super) const PLAIN: [(&str, u32); 2] = [("plain-a", 2), ("plain-b", 4)];
 
 /// Fought over by all, with a time to live.
 pub(super) const FOUGHT: [(&str, u32); 3] = [("hot", 3), ("warm", 8), ("wide", 40)];
+
+/// Held without a time to live, and given back by nobody: staleness ends what is held.
+pub(super) const FORGOTTEN: (&str, u32) = ("forgotten", 8);
+
+/// The age at which a request without a time to live is stale.
+pub(super) const STALE_AFTER: Duration = Duration::from_secs(2);
 
 /// Held with a TTL, never waited for and never resized. So the checker can decide for each refusal
 /// for lack of room whether there was some (P10).
@@ -50,7 +57,7 @@ pub(super) fn semaphores(tasks: u32) -> impl Iterator<Item = (&'static str, u32)
     let fought = FOUGHT.into_iter().chain([RESIZED, DELETED]);
     PLAIN
         .into_iter()
-        .chain([TIMED, LINED_UP])
+        .chain([TIMED, LINED_UP, FORGOTTEN])
         .chain(fought.map(move |(name, usual)| (name, capacity_for(tasks, usual))))
 }
 

@@ -43,7 +43,7 @@ pub async fn short(
     let mut size = Size {
         store: store.to_owned(),
         faults: faults.to_vec(),
-        tasks: 4,
+        tasks: 5,
         rest: REST,
         calm: Duration::from_millis(300),
         duration: AT_MOST,
@@ -52,7 +52,7 @@ pub async fn short(
         fill: false,
         scripts: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts"),
         without_locks: false,
-        unfair: None,
+        flaw: None,
         mends_late: false,
         rounds: 4,
         once: true,
@@ -60,7 +60,7 @@ pub async fn short(
         says: true,
     };
     sets(&mut size);
-    let is_true = !size.without_locks && size.unfair.is_none() && !size.mends_late;
+    let is_true = !size.without_locks && size.flaw.is_none() && !size.mends_late;
     let report = run(Path::new(program), &size).await;
     println!("{report}");
     if is_true && !report.violations.is_empty() {

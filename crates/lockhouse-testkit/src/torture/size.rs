@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::cluster::Topology;
 use super::faults::Fault;
 use super::plan::Plan;
-use crate::broken::{UNLOCKED, Unfair};
+use crate::broken::{Flaw, UNLOCKED};
 
 /// The store under test, and the size of the run.
 #[derive(Clone, Debug)]
@@ -34,8 +34,8 @@ pub struct Size {
     pub scripts: PathBuf,
     /// Clients and servers do without the store's locks, to see that it is found out.
     pub without_locks: bool,
-    /// Clients and servers break the line of all processes, to see that it is found out.
-    pub unfair: Option<Unfair>,
+    /// Clients and servers break the store in this way, to see that it is found out.
+    pub flaw: Option<Flaw>,
     /// Mends a fault only when all should have been at work again, to see that it is found out.
     pub mends_late: bool,
     /// After how many rounds the history is checked.
@@ -64,8 +64,8 @@ impl Size {
 
     /// The prefix of the URLs of clients and servers.
     pub(super) fn broken(&self) -> &'static str {
-        match self.unfair {
-            Some(unfair) => unfair.prefix(),
+        match self.flaw {
+            Some(flaw) => flaw.prefix(),
             None if self.without_locks => UNLOCKED,
             None => "",
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::probe::shows;
-use super::segment::{PLAIN, Segment, TIMED};
+use super::segment::{PLAIN, STALE_AFTER, Segment, TIMED};
 use super::{client, notes};
 use crate::history::{
     Answer, Call, Moved, Operation, Refused, Rows, check_moved, late_grants, overtaken,
@@ -30,6 +30,8 @@ pub(super) struct Verdict {
     pub(super) operations: BTreeMap<(&'static str, String), u64>,
     /// How many rows of permits were checked with them.
     pub(super) permits: u64,
+    /// How many of these ended in which way.
+    pub(super) ended: BTreeMap<String, u64>,
     /// How many releases more than one were told to have been the one.
     pub(super) guesses: u64,
     pub(super) windows: u64,
@@ -65,7 +67,8 @@ pub(super) fn history(run: &Path, segment: Segment) -> Vec<Operation> {
 /// The history without claims that are guesses. A caller that repeats a release after a lost answer
 /// cannot distinguish its own release from another's shortly before or in between. So two callers
 /// can be answered that they ended the request. The additional claims are counted. Without a lost
-/// answer no claim is a guess, so this is accepted only at `troubled` times.
+/// answer no claim is a guess, so this is accepted only at `troubled` times. A deletion that comes
+/// twice then finds nothing, as it has deleted the semaphore itself.
 fn without_guesses(
     history: &[Operation],
     rows: &Rows,
@@ -81,6 +84,16 @@ fn without_guesses(
     let (mut history, mut guesses) = (history.to_vec(), 0);
     let mut claimed = HashSet::new();
     for operation in &mut history {
+        let in_trouble = troubled
+            .iter()
+            .any(|(from, to)| *from <= operation.ended && operation.begun <= to + TROUBLE_LASTS_US);
+        let is_deletion = matches!(operation.call, Call::Delete { .. });
+        if is_deletion
+            && in_trouble
+            && operation.answer == Answer::Refused(Refused::UnknownSemaphore)
+        {
+            operation.answer = Answer::Done;
+        }
         let (begun, until) = (operation.begun.cast_signed(), operation.ended.cast_signed());
         let from = begun - (until - begun);
         let Some((&id, &at)) = operation.id().and_then(|id| ended.get_key_value(id)) else {
@@ -93,11 +106,7 @@ fn without_guesses(
         let is_guess = (from - CLOCKS_APART_US..=until + CLOCKS_APART_US).contains(&at)
             || moved.between(operation.begun, operation.ended);
         let was_over = at < begun - CLOCKS_APART_US;
-        let in_trouble = |(from, to): &(u64, u64)| {
-            *from <= operation.ended && operation.begun <= to + TROUBLE_LASTS_US
-        };
-        let is_guess = is_guess && troubled.iter().any(in_trouble);
-        if is_guess && (was_over || !claimed.insert(id)) {
+        if in_trouble && is_guess && (was_over || !claimed.insert(id)) {
             *claim = false;
             guesses += 1;
         }
@@ -116,13 +125,16 @@ pub(super) fn judge(
         permits: rows.permits.len() as u64,
         ..Verdict::default()
     };
+    for reason in rows.permits.iter().filter_map(|row| row.end_reason.clone()) {
+        *verdict.ended.entry(reason).or_default() += 1;
+    }
     for operation in history {
         let kind = (kind(&operation.call), answer(&operation.answer));
         *verdict.operations.entry(kind).or_default() += 1;
     }
     let (history, guesses) = without_guesses(history, rows, moved, &troubles.lost);
     verdict.guesses = guesses;
-    let mut broken = check_moved(&history, rows, moved);
+    let mut broken = check_moved(&history, rows, moved, STALE_AFTER);
     broken.extend(late_grants(&history, rows, moved, client::has_engine));
     let (overtaken, in_turn) = overtaken(&history, &troubles.away);
     verdict.in_turn = in_turn;

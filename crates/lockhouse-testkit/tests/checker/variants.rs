@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
-use lockhouse::{Lockhouse, Timestamp};
+use lockhouse::{Lockhouse, Timestamp, Upkeep};
 use lockhouse_testkit::broken::{self, Broken, Sabotage, Variant};
 use lockhouse_testkit::drill::{Drill, SEMAPHORES};
 use lockhouse_testkit::history::{
@@ -68,7 +68,7 @@ fn by_a_clock_that_was_set(history: &[Operation], mut rows: Rows) -> Vec<Violati
         until: now_us(),
         moves: vec![set],
     };
-    check_moved(history, &rows, &moved)
+    check_moved(history, &rows, &moved, Upkeep::default().stale_after)
 }
 
 #[tokio::test]

@@ -82,7 +82,7 @@ fn renewal_is_lost(distance: &Distance<'_>, facts: &Facts<'_>) -> Option<Violati
     short.then(|| Violation::new(Promise::P9, what).by([*last]).at([*row]))
 }
 
-/// An owner whose silence ended it, and who was heard.
+/// An owner whose silence ended it, or did not keep it from going stale, and who was heard.
 fn silent_too_soon(
     scene: &Scene<'_>,
     distance: &Distance<'_>,
@@ -90,10 +90,13 @@ fn silent_too_soon(
 ) -> Option<Violation> {
     let row = facts.rows.first()?;
     let at = row.released_at?;
-    if row.end_reason.as_deref() != Some("owner_dead") {
-        return None;
-    }
     let (earliest, latest) = (distance.earliest(at)?, distance.latest(at)?);
+    match row.end_reason.as_deref() {
+        Some("owner_dead") => {}
+        // After a goodbye there is no session.
+        Some("stale") if facts.goodbyes.iter().all(|bye| bye.begun > latest) => {}
+        _ => return None,
+    }
     let (to, beat) = sessions::surely_goes_on_to(&facts.beats, earliest, latest)?;
     let moved = scene.moved.between(beat.begun, latest);
     let what = format!(

@@ -1,6 +1,6 @@
 //! P3 and P4: a request ends once, and its end is final.
 
-use lockhouse::Upkeep;
+use std::time::Duration;
 
 use super::distance::Distance;
 use super::facts::Facts;
@@ -8,12 +8,6 @@ use super::scene::Scene;
 use super::slack::SLACK_US;
 use crate::history::rows::{PermitRow, Rows};
 use crate::history::{Answer, Asked, Call, Operation, Promise, Violation};
-
-/// How old a request must be to be stale: no history here is of those who sweep otherwise.
-pub(super) fn stale_after_us() -> u64 {
-    let age = Upkeep::default().stale_after;
-    u64::try_from(age.as_micros()).unwrap_or(u64::MAX)
-}
 
 pub(super) fn broken(
     scene: &Scene<'_>,
@@ -107,10 +101,11 @@ fn was_given_up(facts: &Facts<'_>) -> bool {
 }
 
 /// P3: what a sweep takes for stale is as old as that. The times of these rows are the store's own.
-pub(super) fn too_young_to_be_stale(rows: &Rows) -> Vec<Violation> {
+pub(super) fn too_young_to_be_stale(rows: &Rows, stale_after: Duration) -> Vec<Violation> {
     let is_too_young = |row: &&PermitRow| {
         let age = row.released_at.map(|at| at.saturating_sub(row.granted_at));
-        let young = age.is_some_and(|age| u64::try_from(age).unwrap_or(0) < stale_after_us());
+        let age = age.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(0)));
+        let young = age.is_some_and(|age| age < stale_after);
         young && row.end_reason.as_deref() == Some("stale")
     };
     let found = rows.permits.iter().filter(is_too_young).map(|row| {

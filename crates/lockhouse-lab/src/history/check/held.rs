@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::ends;
 use super::facts::Facts;
 use super::scene::Scene;
 use super::slack::SLACK_US;
 use super::templates::Templates;
-use crate::history::{Answer, Call, Operation, Promise, Violation};
+use crate::history::{Answer, Call, NEVER, Operation, Promise, Violation};
 
 /// A span of time in which an operation's permits are surely held.
 pub(super) struct Span<'a> {
@@ -38,7 +37,7 @@ pub(super) fn spans<'a>(scene: &Scene<'a>) -> HashMap<&'a str, Vec<Span<'a>>> {
         let Answer::Granted { permits, .. } = &grant.answer else {
             continue;
         };
-        for (from, to) in surely_held(facts, grant) {
+        for (from, to) in surely_held(scene, facts, grant) {
             for permit in permits {
                 let count = permit.count;
                 let span = Span {
@@ -55,7 +54,7 @@ pub(super) fn spans<'a>(scene: &Scene<'a>) -> HashMap<&'a str, Vec<Span<'a>>> {
 }
 
 /// When it is surely held: one span, or several where it was renewed late.
-fn surely_held(facts: &Facts<'_>, grant: &Operation) -> Vec<(u64, u64)> {
+fn surely_held(scene: &Scene<'_>, facts: &Facts<'_>, grant: &Operation) -> Vec<(u64, u64)> {
     let others_may_end_it = facts
         .rows
         .iter()
@@ -71,8 +70,9 @@ fn surely_held(facts: &Facts<'_>, grant: &Operation) -> Vec<(u64, u64)> {
     let begun = facts.first_ask().map_or(grant.begun, |ask| ask.begun);
     let end = facts.may_end_from().min(facts.kept_to);
     let Some((least, _)) = facts.ttls() else {
-        let end = end.min(begun.saturating_add(ends::stale_after_us()));
-        return span(grant.ended, end).into_iter().collect();
+        let stale_after = u64::try_from(scene.stale_after.as_micros()).unwrap_or(NEVER);
+        let stale = begun.saturating_add(stale_after).saturating_sub(SLACK_US);
+        return span(grant.ended, end.min(stale)).into_iter().collect();
     };
     let mut spans = Vec::new();
     let (mut from, mut to) = (grant.ended, begun + least);

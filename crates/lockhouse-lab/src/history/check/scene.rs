@@ -1,6 +1,7 @@
 //! The history in order and by requests, as the checks use it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::facts::{self, Facts};
 use crate::history::rows::Rows;
@@ -13,6 +14,8 @@ pub(super) struct Scene<'a> {
     pub(super) operations: Vec<&'a Operation>,
     pub(super) requests: BTreeMap<&'a str, Facts<'a>>,
     pub(super) moved: &'a Moved,
+    /// The age at which a request without a TTL is stale.
+    pub(super) stale_after: Duration,
 }
 
 impl<'a> Scene<'a> {
@@ -20,6 +23,7 @@ impl<'a> Scene<'a> {
         operations: &'a [Operation],
         rows: Option<&'a Rows>,
         moved: &'a Moved,
+        stale_after: Duration,
     ) -> Self {
         let mut operations: Vec<_> = operations.iter().collect();
         operations.sort_by_key(|operation| operation.begun);
@@ -29,6 +33,7 @@ impl<'a> Scene<'a> {
             operations,
             requests,
             moved,
+            stale_after,
         }
     }
 }

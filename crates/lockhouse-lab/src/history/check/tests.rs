@@ -4,6 +4,10 @@ mod keys;
 mod lives;
 mod sessions;
 
+use std::time::Duration;
+
+use lockhouse::Upkeep;
+
 use crate::history::rows::{PermitRow, Rows, SemaphoreRow};
 use crate::history::{
     Answer, Asked, Call, Held, Move, Moved, Operation, Promise, Refused, check, check_moved,
@@ -115,10 +119,15 @@ impl Story {
     }
 
     fn found(&self) -> Vec<Promise> {
-        let found = match self.moved.moves.is_empty() {
-            true => check(&self.history, Some(&self.rows)),
-            false => check_moved(&self.history, &self.rows, &self.moved),
-        };
+        if !self.moved.moves.is_empty() {
+            return self.found_if_stale_after(Upkeep::default().stale_after);
+        }
+        let found = check(&self.history, Some(&self.rows));
+        found.iter().map(|violation| violation.promise).collect()
+    }
+
+    fn found_if_stale_after(&self, age: Duration) -> Vec<Promise> {
+        let found = check_moved(&self.history, &self.rows, &self.moved, age);
         found.iter().map(|violation| violation.promise).collect()
     }
 }

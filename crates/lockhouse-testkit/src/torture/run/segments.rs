@@ -5,19 +5,25 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
+use lockhouse::Upkeep;
+use tokio::time::{sleep, timeout};
 
 use super::{Judging, Run};
-use crate::history::{Answer, Call, Moved, Operation, Recorded, now_us};
+use crate::history::{Answer, Call, Operation, Recorded};
 use crate::rows;
+use crate::torture::audit::Auditor;
 use crate::torture::crew::{Client, Crew};
 use crate::torture::life::UNUSED;
 use crate::torture::notes::{self, Notes};
+use crate::torture::part::upkeep;
 use crate::torture::segment::{OURS, PLAIN, SLOTTED, Segment, TEMPLATE, TIMED, semaphores};
 use crate::torture::verdict::{self, Troubles};
 
 /// How long clients may take to be done with a segment.
 const END: Duration = Duration::from_secs(75);
+
+/// How long a purge may take.
+const PURGE: Duration = Duration::from_secs(10);
 
 impl Run<'_> {
     /// Ends what a dead client held, or possibly did: without a time to live, so that the others get on; and
@@ -86,11 +92,12 @@ impl Run<'_> {
             .iter()
             .map(|client| client.says().answered);
         self.answered += answered.sum::<u64>();
+        let begun = Instant::now();
         self.begin_segment(next).await;
+        self.auditor = Auditor::default();
         for client in &mut self.crew.clients {
             client.process.tell(&format!("segment {}", next.0));
         }
-        let begun = Instant::now();
         let is_over = |crew: &Crew| {
             let mut clients = crew.clients.iter().map(Client::says);
             clients.all(|says| says.is_over_with(last.0))
@@ -105,6 +112,39 @@ impl Run<'_> {
         }
         self.take_verdict().await;
         self.judge(last).await;
+        self.end_purge().await;
+        if next.0 != 0 {
+            self.begin_purge(begun);
+        }
+    }
+
+    /// Begins to delete the requests that ended before the running segment began, at `begun`. The rows of all segments before it
+    /// have been read. A purge that took longer than [`PURGE`] would also delete requests of the running segment.
+    fn begin_purge(&mut self, begun: Instant) {
+        let upkeep = Upkeep {
+            purge_after: begun.elapsed() + PURGE,
+            purge_pause: Duration::from_millis(5),
+            ..upkeep()
+        };
+        let lockhouse = self.direct.clone();
+        let purging = async move {
+            loop {
+                match lockhouse.sweep(&upkeep).await {
+                    Ok(swept) => return swept.purged,
+                    // In bad times it fails.
+                    Err(_) => sleep(Duration::from_millis(100)).await,
+                }
+            }
+        };
+        let purging = timeout(PURGE, purging);
+        self.purging = Some(tokio::spawn(async { purging.await.unwrap_or(0) }));
+    }
+
+    /// Waits until nothing is purged any more.
+    pub(super) async fn end_purge(&mut self) {
+        if let Some(purging) = self.purging.take() {
+            self.report.purged += purging.await.unwrap();
+        }
     }
 
     async fn judge(&mut self, segment: Segment) {
@@ -116,10 +156,7 @@ impl Run<'_> {
             }
         };
         let folder = self.size.folder.clone();
-        let moved = Moved {
-            until: now_us(),
-            ..self.stage.moved.clone()
-        };
+        let moved = self.moved();
         let troubles = Troubles {
             lost: self.stage.troubled.clone(),
             away: self.stage.away.clone(),

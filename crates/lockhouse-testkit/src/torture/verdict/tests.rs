@@ -134,6 +134,25 @@ fn a_consistent_history_breaks_nothing() {
     assert_eq!((verdict.windows, verdict.permits), (5, 2));
 }
 
+/// Its holder learns late that staleness has ended it, when another holds what it held.
+#[test]
+fn a_stale_permit_may_be_granted_again_before_its_holder_is_told() {
+    let (mut history, mut rows) = whole();
+    (history[3].begun, history[3].ended) = (5 * SECOND + 500_000, 5 * SECOND + 600_000);
+    history[3].answer = Answer::Ended {
+        now: false,
+        reason: "stale".into(),
+    };
+    rows.permits[0] = row("s00001-a", 1, (2_000_500, None, 4_000_500), "stale");
+    assert_eq!(found(&history, &rows, &[]), [""; 0]);
+    rows.permits[0].released_at = Some(AHEAD + 4_000_499);
+    let found = found(&history, &rows, &[]);
+    assert!(
+        matches!(&found[..], [young] if young.starts_with("P3")),
+        "{found:?}"
+    );
+}
+
 /// Its first answer was lost, and another released it before it could ask again.
 #[test]
 fn a_caller_answered_ended_may_have_been_granted() {
@@ -240,6 +259,43 @@ fn a_request_that_expires_as_the_clock_is_set_has_expired() {
             .iter()
             .any(|v| v.starts_with("P8"))
     );
+}
+
+/// P9: a deletion that comes twice may find that it is done, and without a fault it may not.
+#[test]
+fn a_deletion_that_finds_nothing_was_done_only_if_there_was_a_fault() {
+    let found_at = |at| {
+        let (mut history, mut rows) = whole();
+        let semaphore: String = "s00001-deleted".into();
+        let define = |at| {
+            let semaphore = semaphore.clone();
+            let capacity = 2;
+            operation(
+                at,
+                Call::Define {
+                    semaphore,
+                    capacity,
+                },
+                Answer::Done,
+            )
+        };
+        let delete = Call::Delete {
+            semaphore: semaphore.clone(),
+        };
+        let gone = Answer::Refused(Refused::UnknownSemaphore);
+        history.extend([
+            define(SECOND),
+            operation(at, delete, gone),
+            define(at + SECOND / 2),
+        ]);
+        rows.semaphores.push(SemaphoreRow {
+            name: semaphore.clone(),
+            ..rows.semaphores[0].clone()
+        });
+        found(&history, &rows, &[])
+    };
+    assert_eq!(found_at(4 * SECOND), [""; 0]);
+    assert!(found_at(7 * SECOND)[0].starts_with("P9"));
 }
 
 /// Nobody can tell whose release it was of two at the same time, if answers are lost; but one that

@@ -38,6 +38,24 @@ fn staleness_is_judged_by_the_clock_of_that_time() {
     assert_eq!(story.found(), [Promise::P3]);
 }
 
+/// P3, P1: of an upkeep with a shorter age, it is as old as that, and held until then.
+#[test]
+fn staleness_is_judged_by_the_age_that_the_upkeep_has() {
+    let found = |ends_at, next_at| {
+        let mut story = story();
+        story.holds(SECOND, &ask("a"));
+        story.is_over("a", "stale", stamp(ends_at));
+        story.holds(next_at, &ask("b"));
+        story.found_if_stale_after(Duration::from_secs(2))
+    };
+    assert_eq!(found(3 * SECOND + TAKES, 4 * SECOND), []);
+    assert_eq!(found(2 * SECOND, 4 * SECOND), [Promise::P3]);
+    assert_eq!(
+        found(2 * SECOND, 5 * SECOND / 2),
+        [Promise::P3, Promise::P1]
+    );
+}
+
 /// P3.
 #[test]
 fn an_end_in_no_known_way_is_none() {

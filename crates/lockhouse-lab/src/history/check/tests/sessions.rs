@@ -22,6 +22,20 @@ fn an_owner_is_silent_when_its_last_heartbeat_is_over_and_no_sooner() {
     assert_eq!(ends_at(9 * SECOND), [Promise::P8]);
 }
 
+/// P8: while its owner is heard, a request does not go stale; after a goodbye it may.
+#[test]
+fn a_request_whose_owner_is_heard_is_not_stale() {
+    let ends_at = |at, goodbye_at| {
+        let mut story = kept();
+        story.says_goodbye(goodbye_at, Answer::Unknown);
+        story.is_over("a", "stale", stamp(at));
+        story.found_if_stale_after(Duration::from_secs(2))
+    };
+    assert_eq!(ends_at(12 * SECOND, 20 * SECOND), []);
+    assert_eq!(ends_at(9 * SECOND, 20 * SECOND), [Promise::P8]);
+    assert_eq!(ends_at(9 * SECOND, 8 * SECOND), []);
+}
+
 /// P8: the clock decides, also where it is set, and also by a heartbeat that was not answered.
 #[test]
 fn an_owner_silent_by_a_set_clock_or_a_shorter_heartbeat_is_silent() {

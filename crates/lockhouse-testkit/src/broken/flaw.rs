@@ -1,57 +1,61 @@
-//! A store of any kind with a broken line of all processes.
+//! A store of any kind with a broken line of all processes, or a broken purge.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use lockhouse_core::store::{Batch, Error, FullStore, Layer};
+use lockhouse_core::store::{Batch, Error, FullStore, Layer, Purge};
 use lockhouse_core::{Command, Outcome, Saved, Stand};
 
 use super::order::{forget, level};
 
-/// A way to break the line of all processes.
+/// A way to break a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfair {
+pub enum Flaw {
     /// No process is entered in the line.
     NeverRegisters,
     /// Every grant passes over all processes.
     PassesAllOver,
     /// Priority does not count between processes.
     IgnoresPriority,
+    /// A purge deletes ended requests of any age.
+    PurgesAtAnyAge,
 }
 
 /// The prefixes of a store's URL.
-const ALL: [(&str, Unfair); 3] = [
-    ("unregistered+", Unfair::NeverRegisters),
-    ("passed-over+", Unfair::PassesAllOver),
-    ("without-priority+", Unfair::IgnoresPriority),
+const ALL: [(&str, Flaw); 4] = [
+    ("unregistered+", Flaw::NeverRegisters),
+    ("passed-over+", Flaw::PassesAllOver),
+    ("without-priority+", Flaw::IgnoresPriority),
+    ("without-age+", Flaw::PurgesAtAnyAge),
 ];
 
-impl Unfair {
+impl Flaw {
     /// The way that the prefix of `url` names, and the rest of `url`.
     pub(super) fn of(url: &str) -> Option<(Self, &str)> {
         let mut all = ALL.into_iter();
-        all.find_map(|(prefix, unfair)| Some((unfair, url.strip_prefix(prefix)?)))
+        all.find_map(|(prefix, flaw)| Some((flaw, url.strip_prefix(prefix)?)))
     }
 
     /// The prefix of a store's URL that breaks the line in this way.
     pub fn prefix(self) -> &'static str {
         let mut all = ALL.into_iter();
-        all.find_map(|(prefix, unfair)| (unfair == self).then_some(prefix))
+        all.find_map(|(prefix, flaw)| (flaw == self).then_some(prefix))
             .expect("ALL has each of them")
     }
 
-    /// Breaks the line of `store`.
+    /// Breaks `store`.
     pub(super) fn over(self, store: Arc<dyn FullStore>) -> Arc<dyn FullStore> {
-        Arc::new(UnfairStore { store, is: self })
+        Arc::new(FlawedStore { store, is: self })
     }
 }
 
 #[derive(Debug)]
-struct UnfairStore {
+struct FlawedStore {
     store: Arc<dyn FullStore>,
-    is: Unfair,
+    is: Flaw,
 }
 
-impl UnfairStore {
+impl FlawedStore {
     /// Removes the entries of all processes.
     async fn pass_over_all(&self, batch: &Batch) -> Result<(), Error> {
         let names: Vec<_> = batch.footprint.semaphores.iter().cloned().collect();
@@ -74,16 +78,17 @@ impl UnfairStore {
     }
 }
 
-impl Layer for UnfairStore {
+impl Layer for FlawedStore {
     fn inner(&self) -> &dyn FullStore {
         &*self.store
     }
 
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         let change: fn(&mut Command) = match self.is {
-            Unfair::NeverRegisters => forget,
-            Unfair::IgnoresPriority => level,
-            Unfair::PassesAllOver => {
+            Flaw::NeverRegisters => forget,
+            Flaw::IgnoresPriority => level,
+            Flaw::PurgesAtAnyAge => |_| (),
+            Flaw::PassesAllOver => {
                 if batch.commands.iter().any(|command| command.ask().is_some()) {
                     self.pass_over_all(batch).await?;
                 }
@@ -93,5 +98,15 @@ impl Layer for UnfairStore {
         let mut batch = batch.clone();
         batch.commands.iter_mut().for_each(change);
         self.store.transact(&batch).await
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        let what = match (self.is, what) {
+            (Flaw::PurgesAtAnyAge, Purge::Requests { .. }) => Purge::Requests {
+                age: Duration::ZERO,
+            },
+            (_, what) => what,
+        };
+        self.store.purge(what, limit).await
     }
 }
