@@ -190,9 +190,12 @@ impl<'a> Facts<'a> {
             let Call::Renew { ttl_us, .. } = renewal.call else {
                 continue;
             };
-            match renewal.answer {
-                Answer::Renewed => last = last.max(renewal.ended + ttl_us.unwrap_or(most)),
-                Answer::Unknown => return None,
+            match &renewal.answer {
+                // If it was repeated, its first try may have been done before the end that answers it.
+                Answer::Renewed | Answer::Refused(Refused::Ended(_)) => {
+                    last = last.max(renewal.ended + ttl_us.unwrap_or(most));
+                }
+                Answer::Unknown | Answer::Refused(Refused::Other(_)) => return None,
                 _ => {}
             }
         }

@@ -298,6 +298,37 @@ fn a_clock_that_is_set_later_exempts_nobody() {
     assert_eq!(story.found(), [Promise::P9]);
 }
 
+/// P4: a call that is repeated may have been done at its first try, of which no answer came.
+#[test]
+fn a_renewal_that_is_answered_by_the_end_may_have_been_done_before_that() {
+    let found = |answer, forced_at| {
+        let mut story = story();
+        story.holds(SECOND, &ask_for("a", SECOND));
+        let renew = Call::Renew {
+            id: "a".into(),
+            ttl_us: None,
+        };
+        story.says(SECOND + SECOND / 2, renew, answer).ended = 3 * SECOND;
+        let ended = Answer::Ended {
+            now: true,
+            reason: "forced".into(),
+        };
+        story.says(forced_at, Call::Force { id: "a".into() }, ended);
+        story.is_over("a", "forced", stamp(forced_at + TAKES / 2));
+        story.rows.permits[0].expires_at = Some(stamp(forced_at + SECOND / 2));
+        story.found()
+    };
+    let over = || Answer::Refused(Refused::Ended("forced".into()));
+    assert_eq!(found(over(), 5 * SECOND / 2), []);
+    assert_eq!(
+        found(Answer::Refused(Refused::Other(String::new())), 5 * SECOND),
+        []
+    );
+    assert_eq!(found(over(), 5 * SECOND), [Promise::P4]);
+    let unknown = Answer::Refused(Refused::UnknownRequest);
+    assert_eq!(found(unknown, 5 * SECOND / 2), [Promise::P4, Promise::P9]);
+}
+
 /// P2: the verdict names what is live.
 #[test]
 fn a_counter_that_drifted_is_shown_with_its_permits() {
