@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use crate::history::{Answer, Operation, Refused};
 
 /// How the refusals begin or go on that histories have no word of their own for.
-const KNOWN: [&str; 2] = [
+const KNOWN: [&str; 3] = [
     "are held; release them first",
     "too many calls; try again later",
+    // A setting that an operator has to correct.
+    "default_transaction_read_only is on",
 ];
 
 /// The answers that no rule explains: each text with its number, and the first call.
@@ -29,6 +31,7 @@ pub(crate) fn unexplained(history: &[Operation]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use lockhouse::store::{self, Kind};
     use lockhouse::{Error, Refusal, SemaphoreName};
 
     use super::*;
@@ -55,6 +58,10 @@ mod tests {
         };
         assert_eq!(told(&in_use.into()), [""; 0]);
         assert_eq!(told(&Error::Overloaded), [""; 0]);
+        let set_to_read =
+            "doing a batch: default_transaction_read_only is on, so nothing can be written";
+        let set_to_read = store::Error::new(Kind::Configuration, set_to_read);
+        assert_eq!(told(&set_to_read.into()), [""; 0]);
         let defect = Error::Internal("a lane ended without an answer".into());
         assert!(matches!(&told(&defect)[..], [one] if one.starts_with("answers: 2 calls")));
     }
