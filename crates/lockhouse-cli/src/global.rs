@@ -10,7 +10,7 @@ use lockhouse::{ConnectOptions, Secret};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::format::Format;
-use crate::place::Place;
+use crate::target::Target;
 
 #[derive(Args, Debug)]
 pub(crate) struct Global {
@@ -38,12 +38,12 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    pub(crate) fn place(&self) -> Result<Place, Failure> {
-        let place = Place::new(self.url.clone(), env::var("LOCKHOUSE_URL"))?;
-        match place.is_server() {
-            true => Ok(place.with(self.options()?)),
+    pub(crate) fn target(&self) -> Result<Target, Failure> {
+        let target = Target::new(self.url.clone(), env::var("LOCKHOUSE_URL"))?;
+        match target.is_server() {
+            true => Ok(target.with(self.options()?)),
             // A database's URL has all that is needed.
-            false => Ok(place),
+            false => Ok(target),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Bodies: `application/json` of at most 64 KiB, read in full within 10 s. Less of both for what strangers may call.
 //!
-//! [`receive`] reads the body before the call has its turn, and so before the handler. The extractors parse it.
+//! [`receive`] reads the body before the call is admitted, and so before the handler. The extractors parse it.
 
 use std::time::Duration;
 

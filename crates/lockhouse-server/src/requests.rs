@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::metrics::Held;
 use crate::path::Named;
 use crate::query::NoParameters;
-use crate::shares::Turn;
+use crate::shares::Admission;
 use crate::stopping::Stopping;
 
 /// Acquires, and waits as long as the caller asked. If the caller hangs up while it waits, this
@@ -30,7 +30,7 @@ pub(crate) async fn put(
     State(lockhouse): State<Lockhouse>,
     (State(stopping), State(access)): (State<Stopping>, State<Arc<Access>>),
     principal: Principal,
-    (caller, turn): (Caller, Option<Extension<Turn>>),
+    (caller, admission): (Caller, Option<Extension<Admission>>),
     Named(external_id): Named<ExternalId>,
     _: NoParameters,
     Json(body): Json<Acquire>,
@@ -52,13 +52,15 @@ pub(crate) async fn put(
         Some(Some(_)) => Patience::Until(wait),
     };
     let acquire = acquire(&lockhouse, &stopping, &caller, ask, patience);
-    let turn = turn.map(|Extension(turn)| turn).unwrap_or_default();
+    let admission = admission
+        .map(|Extension(admission)| admission)
+        .unwrap_or_default();
     let (request, now) = tokio::select! {
         acquired = acquire => acquired?,
         // The dropped wait may have been granted in that moment. Such a grant stays, as if the caller had hung up (ADR 7): with
         // this id another server may have granted it, and its holder works.
         refused = access.is_lost(&principal) => return Err(refused),
-        never = turn.give_up_soon() => match never {},
+        never = admission.end_soon() => match never {},
     };
     let status = match now {
         true => StatusCode::CREATED,

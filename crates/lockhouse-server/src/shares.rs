@@ -58,7 +58,7 @@ struct Share {
     waits: usize,
     listings: usize,
     under_way: usize,
-    queue: VecDeque<oneshot::Sender<Place>>,
+    queue: VecDeque<oneshot::Sender<InFlight>>,
 }
 
 /// A waiting call of a token, until it is dropped, and how often it counts.
@@ -76,14 +76,14 @@ struct Listed(Arc<Shares>, Name);
 
 /// A call under way, until it is dropped.
 #[derive(Debug)]
-struct Place {
+struct InFlight {
     shares: Arc<Shares>,
     name: Name,
 }
 
-/// A call's place among those under way, if it needs one.
+/// The admission of a call, which counts as under way until this is dropped, if calls of its token count.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Turn(Option<Arc<Mutex<Option<Place>>>>);
+pub(crate) struct Admission(Option<Arc<Mutex<Option<InFlight>>>>);
 
 impl Shares {
     pub(crate) fn new(waits: usize, calls: usize, counts: Counts) -> Arc<Self> {
@@ -135,29 +135,29 @@ impl Shares {
         })
     }
 
-    /// Resolves when a call of the token called `name` may go on.
+    /// Admits a call of the token called `name`. It may have to queue.
     ///
     /// # Errors
     /// [`Error::Overloaded`] if too many of its calls queue.
-    pub(crate) async fn turn(self: &Arc<Self>, name: Option<&str>) -> Result<Turn, Error> {
+    pub(crate) async fn admit(self: &Arc<Self>, name: Option<&str>) -> Result<Admission, Error> {
         let Some(name) = name else {
-            return Ok(Turn(None));
+            return Ok(Admission(None));
         };
-        let place = match self.place_or_queue(name)? {
-            Ok(place) => place,
+        let call = match self.admit_or_queue(name)? {
+            Ok(call) => call,
             Err(queued) => {
                 let _counted = Queued::count(&self.counts.queued);
                 // The sender is in the queue until it has sent.
                 queued.await.map_err(|_| Error::Overloaded)?
             }
         };
-        Ok(Turn(Some(Arc::new(Mutex::new(Some(place))))))
+        Ok(Admission(Some(Arc::new(Mutex::new(Some(call))))))
     }
 
-    fn place_or_queue(
+    fn admit_or_queue(
         self: &Arc<Self>,
         name: &str,
-    ) -> Result<Result<Place, oneshot::Receiver<Place>>, Error> {
+    ) -> Result<Result<InFlight, oneshot::Receiver<InFlight>>, Error> {
         let mut of = self.of();
         let are_all_taken = self.are_all_taken(&of);
         let name = of
@@ -166,7 +166,7 @@ impl Shares {
         let share = of.entry(Arc::clone(&name)).or_default();
         if !are_all_taken && share.queue.is_empty() && share.under_way < self.of_one() {
             share.under_way += 1;
-            return Ok(Ok(Place {
+            return Ok(Ok(InFlight {
                 shares: Arc::clone(self),
                 name,
             }));
@@ -190,13 +190,13 @@ impl Shares {
         of.values().map(|share| share.under_way).sum::<usize>() >= self.calls
     }
 
-    /// A call of `name` has ended. Gives its place to the next.
+    /// A call of `name` has ended. Admits the next.
     fn ended(self: &Arc<Self>, name: &Name) {
         let mut of = self.of();
         if let Some(share) = of.get_mut(name) {
             share.under_way -= 1;
         }
-        // The places of callers that hung up in this moment. Dropping one takes the lock, and gives it to the next call.
+        // Those whose callers hung up in this moment. Dropping one takes the lock, and admits the next call.
         let mut not_taken = Vec::new();
         while !self.are_all_taken(&of) {
             let queues = of
@@ -213,8 +213,8 @@ impl Shares {
             };
             share.under_way += 1;
             let shares = Arc::clone(self);
-            let place = Place { shares, name };
-            not_taken.extend(queued.send(place).err());
+            let call = InFlight { shares, name };
+            not_taken.extend(queued.send(call).err());
         }
         forget_if_unused(&mut of, name);
         drop(of);
@@ -236,19 +236,19 @@ fn forget_if_unused(of: &mut HashMap<Name, Share>, name: &Name) {
     }
 }
 
-impl Turn {
-    /// Gives up the place of a call that goes on to wait, a little later.
-    pub(crate) async fn give_up_soon(&self) -> Infallible {
+impl Admission {
+    /// Ends the admission of a call that goes on to wait, a little later.
+    pub(crate) async fn end_soon(&self) -> Infallible {
         sleep(BEGINS).await;
-        if let Self(Some(place)) = self {
-            let place = place.lock().unwrap_or_else(PoisonError::into_inner).take();
-            drop(place);
+        if let Self(Some(call)) = self {
+            let call = call.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(call);
         }
         std::future::pending().await
     }
 }
 
-impl Drop for Place {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.shares.ended(&self.name);
     }
@@ -305,23 +305,23 @@ mod tests {
 
     /// Whether a call of `name` has to queue.
     async fn queues(shares: &Arc<Shares>, name: &str) -> bool {
-        let turn = shares.turn(Some(name));
-        timeout(Duration::from_millis(1), turn).await.is_err()
+        let admission = shares.admit(Some(name));
+        timeout(Duration::from_millis(1), admission).await.is_err()
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_token_takes_three_quarters_and_another_the_rest() {
         let shares = shares(1, 8);
-        let mut turns = Vec::new();
+        let mut admissions = Vec::new();
         for (name, many) in [("a", 6), ("b", 2)] {
             for _ in 0..many {
-                turns.push(shares.turn(Some(name)).await.unwrap());
+                admissions.push(shares.admit(Some(name)).await.unwrap());
             }
             assert!(queues(&shares, name).await);
         }
         assert!(queues(&shares, "c").await);
-        assert!(shares.turn(None).await.is_ok());
-        drop(turns);
+        assert!(shares.admit(None).await.is_ok());
+        drop(admissions);
         assert!(shares.of().is_empty(), "{shares:?}");
     }
 
@@ -330,11 +330,11 @@ mod tests {
         let shares = shares(1, 4);
         let mut under_way = Vec::new();
         for name in ["a", "a", "a", "b"] {
-            under_way.push(shares.turn(Some(name)).await.unwrap());
+            under_way.push(shares.admit(Some(name)).await.unwrap());
         }
         let queue = |name: &'static str| {
             let shares = Arc::clone(&shares);
-            tokio::spawn(async move { shares.turn(Some(name)).await.unwrap() })
+            tokio::spawn(async move { shares.admit(Some(name)).await.unwrap() })
         };
         let of_a = queue("a");
         tokio::task::yield_now().await;
@@ -351,15 +351,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_waits_gives_up_its_turn_and_a_long_queue_is_refused() {
+    async fn a_call_that_waits_makes_room_and_a_long_queue_is_refused() {
         let shares = shares(1, 1);
-        let turn = shares.turn(Some("a")).await.unwrap();
+        let admission = shares.admit(Some("a")).await.unwrap();
         let mut queue = Vec::new();
         for _ in 0..MOST_QUEUED {
-            queue.push(shares.place_or_queue("a").unwrap().unwrap_err());
+            queue.push(shares.admit_or_queue("a").unwrap().unwrap_err());
         }
-        assert!(shares.place_or_queue("a").is_err());
-        assert!(timeout(BEGINS * 2, turn.give_up_soon()).await.is_err());
+        assert!(shares.admit_or_queue("a").is_err());
+        assert!(timeout(BEGINS * 2, admission.end_soon()).await.is_err());
         assert!(queue.remove(0).await.is_ok());
     }
 

@@ -10,6 +10,8 @@
 //! needs only a `Driver` and a `Dialect`, in `sql`.
 
 mod batch;
+#[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
+mod bulkhead;
 pub mod caller;
 mod credentials;
 #[cfg(any(
@@ -39,8 +41,6 @@ mod shown;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
-mod turns;
 #[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
 mod walk;
 

@@ -21,11 +21,11 @@ use crate::suspects::{Suspects, verdicts};
 use crate::{Error, Lockhouse};
 
 mod health;
-mod turn;
+mod leadership;
 
 pub(crate) use health::Health;
 pub use health::UpkeepState;
-use turn::Turn;
+use leadership::Leadership;
 
 /// The tasks of the upkeep and how often they run; see [`Lockhouse::maintain`].
 ///
@@ -138,23 +138,23 @@ impl Upkeep {
                 let Some(engine) = lockhouse.engine() else {
                     return;
                 };
-                let turn = Turn::new(&lockhouse, engine, self.turn_ttl());
+                let leadership = Leadership::new(&lockhouse, engine, self.leadership_ttl());
                 tokio::select! {
-                    () = self.run(engine, &turn) => {}
+                    () = self.run(engine, &leadership) => {}
                     _ = stopped => {}
                 }
-                turn.leave().await;
+                leadership.leave().await;
             }),
             stop,
         }
     }
 
     /// Runs each task in a separate loop, so that a slow task delays no other.
-    async fn run(&self, engine: &Engine, turn: &Turn<'_>) {
+    async fn run(&self, engine: &Engine, leadership: &Leadership<'_>) {
         let said = |what, result| said(engine, what, result);
         let note = |what, result| note(engine, what, result);
         let suspects: Vec<Mutex<Suspects>> = self.checks.iter().map(|_| Mutex::default()).collect();
-        let sweep = every(self.sweep_every, turn, |_| async {
+        let sweep = every(self.sweep_every, leadership, |_| async {
             note("lapsed requests ended", engine.sweep_lapsed().await);
             note(
                 "stale requests ended",
@@ -166,17 +166,17 @@ impl Upkeep {
             said("sessions that lapsed deleted", sessions);
         });
         let checks = suspects.iter().enumerate().map(|(nth, suspects)| {
-            every(self.check_every, turn, move |turn| async move {
+            every(self.check_every, leadership, move |term| async move {
                 let mut suspects = suspects.lock().await;
-                suspects.begin_round(&turn);
+                suspects.begin_round(&term);
                 let ended = self.check(engine, nth, &mut suspects).await;
                 note("requests of gone owners ended", ended);
             })
         });
-        let purge = every(self.purge_every, turn, |_| async {
+        let purge = every(self.purge_every, leadership, |_| async {
             said("ended requests deleted", self.purge(engine).await);
         });
-        let history = every(self.history_every, turn, |_| async {
+        let history = every(self.history_every, leadership, |_| async {
             let gone = self.purge_history(engine).await;
             said("capacity changes deleted", gone);
         });
@@ -185,13 +185,13 @@ impl Upkeep {
 
     /// The TTL of the upkeep's permit: at most the shortest interval, so that a task is late by
     /// less than two intervals when the process dies.
-    fn turn_ttl(&self) -> Duration {
+    fn leadership_ttl(&self) -> Duration {
         let shortest = self
             .sweep_every
             .min(self.check_every)
             .min(self.purge_every)
             .min(self.history_every);
-        shortest.clamp(turn::LEAST_TTL, turn::MOST_TTL)
+        shortest.clamp(leadership::LEAST_TTL, leadership::MOST_TTL)
     }
 
     /// Runs each task once, except the checks, which take two rounds.
@@ -278,15 +278,15 @@ impl Upkeep {
     }
 }
 
-/// Runs `task` at each `interval` while this process has the turn, which is its argument.
+/// Runs `task` at each `interval` while this process leads. Its argument is the request of the permit.
 async fn every<F: Future<Output = ()>>(
     interval: Duration,
-    turn: &Turn<'_>,
+    leadership: &Leadership<'_>,
     task: impl Fn(ExternalId) -> F,
 ) {
     loop {
-        if let Some(turn) = turn.ours().await {
-            task(turn).await;
+        if let Some(term) = leadership.term().await {
+            task(term).await;
         }
         // A tenth of jitter, so that processes do not run in step.
         sleep(interval.mul_f64(0.9 + 0.1 * fastrand::f64())).await;

@@ -45,7 +45,7 @@ impl Acquire {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
         let mut signals = Signals::listen(ENDING)?;
         let ask = self.wanted.ask(self.ttl)?;
-        let lockhouse = or_signal(global.place()?.connect(), &mut signals).await?;
+        let lockhouse = or_signal(global.target()?.connect(), &mut signals).await?;
         let waiter = Waiter {
             lockhouse: &lockhouse,
             ask: &ask,

@@ -44,7 +44,7 @@ struct Created {
 
 impl Create {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect().await?;
+        let lockhouse = global.target()?.connect().await?;
         let (status, created) = self.create(&lockhouse).await?;
         let did = if created {
             "created"

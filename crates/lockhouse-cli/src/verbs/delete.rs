@@ -20,7 +20,7 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect().await?;
+        let lockhouse = global.target()?.connect().await?;
         lockhouse.delete(&self.name).await?;
         global
             .output

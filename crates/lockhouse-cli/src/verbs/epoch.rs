@@ -40,7 +40,7 @@ struct Json {
 
 impl EpochVerb {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect().await?;
+        let lockhouse = global.target()?.connect().await?;
         let raised = lockhouse.raise_epoch(self.to).await?;
         global.output.print(
             || Json {

@@ -23,7 +23,7 @@ pub(crate) struct Goodbye {
 impl Goodbye {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
         let owner = Owner::parse(&self.owner).map_err(Error::from)?;
-        let lockhouse = global.place()?.connect().await?;
+        let lockhouse = global.target()?.connect().await?;
         let released = lockhouse.goodbye(&owner).await?;
         global.output.print(
             || wire::Goodbye {

@@ -35,7 +35,7 @@ pub(crate) struct Heartbeat {
 
 impl Heartbeat {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect().await?;
+        let lockhouse = global.target()?.connect().await?;
         let heard = lockhouse.heartbeat(&self.owner, self.ttl).await?;
         global
             .output

@@ -25,7 +25,7 @@ pub(crate) struct History {
 
 impl History {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect_to_read(global.output).await?;
+        let lockhouse = global.target()?.connect_to_read(global.output).await?;
         let changes = lockhouse.history(&self.name, PAGE).await?;
         global.output.print(
             || wire::History {

@@ -35,7 +35,7 @@ impl Holders {
         let on = on.map_err(lockhouse::Error::from)?;
         let owner = self.owner.map(Owner::parse).transpose();
         let owner = owner.map_err(lockhouse::Error::from)?;
-        let lockhouse = global.place()?.connect_to_read(global.output).await?;
+        let lockhouse = global.target()?.connect_to_read(global.output).await?;
         let mut all: Vec<Request> = Vec::new();
         let mut after = None;
         loop {

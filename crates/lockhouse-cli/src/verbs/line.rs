@@ -27,7 +27,7 @@ pub(crate) struct Line {
 
 impl Line {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect_to_read(global.output).await?;
+        let lockhouse = global.target()?.connect_to_read(global.output).await?;
         let waiting = lockhouse.waiting(&self.name).await?;
         global.output.print(
             || wire::Waiting {

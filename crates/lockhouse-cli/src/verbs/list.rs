@@ -29,7 +29,7 @@ pub(crate) struct List {
 
 impl List {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect_to_read(global.output).await?;
+        let lockhouse = global.target()?.connect_to_read(global.output).await?;
         let mut all: Vec<SemaphoreStatus> = Vec::new();
         loop {
             let after = all.last().map(|status| &status.semaphore.name);

@@ -19,12 +19,12 @@ pub(crate) struct Migrate {}
 
 impl Migrate {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let place = global.place()?;
-        let lockhouse = place.connect().await?;
+        let target = global.target()?;
+        let lockhouse = target.connect().await?;
         lockhouse.migrate().await?;
         global
             .output
-            .say(|| format!("{} is up to date", place.public()))?;
+            .say(|| format!("{} is up to date", target.public()))?;
         Ok(Exit::OK)
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Release {
 
 impl Release {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect().await?;
+        let lockhouse = global.target()?.connect().await?;
         let by = self.by.unwrap_or_else(who::user_and_host);
         let released = match self.force {
             true => lockhouse.force_release(&self.id, Some(&by)).await?,

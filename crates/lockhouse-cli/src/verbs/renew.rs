@@ -29,7 +29,7 @@ pub(crate) struct Renew {
 
 impl Renew {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect().await?;
+        let lockhouse = global.target()?.connect().await?;
         let request = lockhouse.renew(&self.id, self.ttl).await?;
         global.output.print(
             || wire::Request::from(&request),

@@ -26,7 +26,7 @@ pub(crate) struct RequestVerb {
 
 impl RequestVerb {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect_to_read(global.output).await?;
+        let lockhouse = global.target()?.connect_to_read(global.output).await?;
         let request = lockhouse.find(&self.id).await?;
         global
             .output

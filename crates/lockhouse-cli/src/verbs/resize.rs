@@ -34,7 +34,7 @@ pub(crate) struct Resize {
 
 impl Resize {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect().await?;
+        let lockhouse = global.target()?.connect().await?;
         let mut define = lockhouse
             .define(&self.name, self.capacity)
             .must_exist()

@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::hold::{self, ENDING, Ended, Hold, Signals, Waiter, or_signal};
-use crate::place::Place;
+use crate::target::Target;
 use crate::want::{Wanted, patience};
 use crate::{notice, who};
 
@@ -102,8 +102,8 @@ impl Run {
         let owner = owner.clone();
         let ask = self.wanted.ask(Some(self.ttl))?;
 
-        let place = global.place()?;
-        let connecting = place.connect_within(self.wait());
+        let target = global.target()?;
+        let connecting = target.connect_within(self.wait());
         let lockhouse = or_signal(connecting, &mut signals).await?;
         let waiter = Waiter {
             lockhouse: &lockhouse,
@@ -131,7 +131,7 @@ impl Run {
                 Err(failure) => return self.finish(hold, Err(failure)).await,
             }
         }
-        let child = self.child(hold.permit(), &owner, &place);
+        let child = self.child(hold.permit(), &owner, &target);
         let ended = hold::run(child, &hold, self.ttl, &mut signals).await;
         self.finish(hold, ended).await
     }
@@ -159,7 +159,7 @@ impl Run {
         }
     }
 
-    fn child(&self, permit: &Permit, owner: &str, place: &Place) -> Command {
+    fn child(&self, permit: &Permit, owner: &str, target: &Target) -> Command {
         let fences: serde_json::Map<_, _> = permit
             .fences()
             .map(|(semaphore, fence)| (semaphore.to_owned(), fence.into()))
@@ -174,7 +174,7 @@ impl Run {
         let mut command = Command::new(&self.command[0]);
         command
             .args(&self.command[1..])
-            .envs(place.environment())
+            .envs(target.environment())
             .env("LOCKHOUSE_EXTERNAL_ID", permit.external_id().as_str())
             .env("LOCKHOUSE_OWNER", owner)
             .env("LOCKHOUSE_FENCES", Value::from(fences).to_string())

@@ -16,9 +16,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::hold::{Signals, or_signal};
-use crate::place::{self, Place};
 use crate::service_manager;
 use crate::setting::{Setting, as_file};
+use crate::target::{self, Target};
 use crate::traces::{self, Traces};
 use crate::upkeep::{Ages, Intervals};
 
@@ -149,9 +149,9 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let place = global.place()?;
-        if place.is_server() {
-            return Err(place::invalid(
+        let target = global.target()?;
+        if target.is_server() {
+            return Err(target::invalid(
                 "is a server's; serve needs a store: sqlite:PATH, mysql://…, postgres://…, redis://…, memory:",
             ));
         }
@@ -159,7 +159,7 @@ impl Serve {
         let tls = self.tls()?;
         if self.check_config {
             self.refuse_unsafe_settings().await?;
-            return self.print_settings(global, &place);
+            return self.print_settings(global, &target);
         }
         let audit = self.audit()?;
         let mut signals = Signals::listen([Signal::SIGINT, Signal::SIGTERM])?;
@@ -175,12 +175,12 @@ impl Serve {
             Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
         }
         self.refuse_without_tls(address)?;
-        let (lockhouse, store_metrics) = or_signal(measured(&place), &mut signals).await?;
-        let auth = self.auth_on(address, &lockhouse, &place).await?;
+        let (lockhouse, store_metrics) = or_signal(measured(&target), &mut signals).await?;
+        let auth = self.auth_on(address, &lockhouse, &target).await?;
         lockhouse.limit_waiters(self.max_waiters)?;
         let maintaining = lockhouse.maintain(upkeep)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let (store, url) = (place.public(), format!("{scheme}://{address}"));
+        let (store, url) = (target.public(), format!("{scheme}://{address}"));
         global.output.print(
             || json!({"url": url, "store": store}),
             || format!("lockhouse serves {store} on {url}"),
@@ -240,9 +240,9 @@ enum LogFormat {
     Json,
 }
 
-/// A client on the store at `place`, with metrics of its calls.
-async fn measured(place: &Place) -> Result<(Lockhouse, StoreMetrics), Failure> {
-    let (store, metrics) = StoreMetrics::around(place.open()?);
+/// A client on the store at `target`, with metrics of its calls.
+async fn measured(target: &Target) -> Result<(Lockhouse, StoreMetrics), Failure> {
+    let (store, metrics) = StoreMetrics::around(target.open()?);
     let lockhouse = Lockhouse::with_store(store);
     lockhouse.migrate().await?;
     Ok((lockhouse, metrics))
@@ -283,10 +283,10 @@ impl Serve {
         url.map(|url| Traces::to(url, runtime.clone())).transpose()
     }
 
-    fn print_settings(mut self, global: &Global, place: &Place) -> Result<Exit, Failure> {
+    fn print_settings(mut self, global: &Global, target: &Target) -> Result<Exit, Failure> {
         for setting in &mut self.settings {
             if setting.key == "url" {
-                setting.values = vec![place.public()];
+                setting.values = vec![target.public()];
             }
         }
         global.output.print(
@@ -368,7 +368,7 @@ impl Serve {
         &self,
         address: SocketAddr,
         lockhouse: &Lockhouse,
-        place: &Place,
+        target: &Target,
     ) -> Result<lockhouse_server::Auth, Failure> {
         let auth = match self.auth {
             Auth::Auto => lockhouse_server::Auth::Auto,
@@ -380,7 +380,7 @@ impl Serve {
         }
         self.refuse_without_tokens(address)?;
         if lockhouse.tokens_after(None, 1).await?.is_empty() {
-            let url = place.public();
+            let url = target.public();
             let what = format!(
                 "there is no access token yet; make one first: lockhouse token create admin --grant \
                  'admin:*' --url {url}"

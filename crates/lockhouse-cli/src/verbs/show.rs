@@ -25,7 +25,7 @@ pub(crate) struct Show {
 
 impl Show {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect_to_read(global.output).await?;
+        let lockhouse = global.target()?.connect_to_read(global.output).await?;
         let status = lockhouse.status(&self.name).await?;
         global
             .output

@@ -39,7 +39,7 @@ struct Json {
 
 impl Sweep {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect().await?;
+        let lockhouse = global.target()?.connect().await?;
         let swept = lockhouse.sweep(&self.ages.of(Upkeep::default())).await?;
         global.output.print(
             || Json {

@@ -72,14 +72,14 @@ struct Created {
 
 impl TemplateVerb {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let place = global.place()?;
+        let target = global.target()?;
         match self.task {
-            Task::Set(set) => set.perform(&place.connect().await?, global).await,
+            Task::Set(set) => set.perform(&target.connect().await?, global).await,
             Task::List(List {}) => {
-                let lockhouse = place.connect_to_read(global.output).await?;
+                let lockhouse = target.connect_to_read(global.output).await?;
                 list(&lockhouse, global).await
             }
-            Task::Delete(delete) => delete.perform(&place.connect().await?, global).await,
+            Task::Delete(delete) => delete.perform(&target.connect().await?, global).await,
         }
     }
 }

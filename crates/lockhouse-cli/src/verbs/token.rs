@@ -68,7 +68,7 @@ impl TokenVerb {
             Task::Create(create) => create.perform(global).await?,
             Task::List => list(global).await?,
             Task::Revoke(revoke) => {
-                let lockhouse = global.place()?.connect().await?;
+                let lockhouse = global.target()?.connect().await?;
                 lockhouse.revoke_token(&revoke.name).await?;
                 let did = || format!("token \"{}\" revoked", revoke.name);
                 global.output.say(did)?;
@@ -88,7 +88,7 @@ impl Create {
             ),
             None => None,
         };
-        let lockhouse = global.place()?.connect().await?;
+        let lockhouse = global.target()?.connect().await?;
         let making = lockhouse.create_token(&self.name, &self.grants, expires_at);
         let (token, secret) = making.await?;
         let delivered = global.output.deliver(
@@ -109,7 +109,7 @@ impl Create {
 }
 
 async fn list(global: &Global) -> Result<(), Failure> {
-    let lockhouse = global.place()?.connect_to_read(global.output).await?;
+    let lockhouse = global.target()?.connect_to_read(global.output).await?;
     let tokens = lockhouse.tokens().await?;
     global.output.print(
         || wire::Tokens {

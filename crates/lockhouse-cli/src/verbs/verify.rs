@@ -36,7 +36,7 @@ struct Mended {
 
 impl Verify {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect_to_read(global.output).await?;
+        let lockhouse = global.target()?.connect_to_read(global.output).await?;
         let findings = lockhouse.verify().await?;
         if !self.repair {
             global

@@ -313,7 +313,7 @@ pub(crate) async fn check(
     let checked = access.principal(needs, &mut request).await;
     let principal = request.extensions().get::<Principal>().cloned();
     let answer = match checked {
-        Ok(caller) => access.in_turn((route, needs), &caller, request, next).await,
+        Ok(caller) => access.admit((route, needs), &caller, request, next).await,
         Err(failure) => Err(failure),
     };
     let mut response = answer.unwrap_or_else(Failure::into_response);
@@ -323,9 +323,9 @@ pub(crate) async fn check(
 }
 
 impl Access {
-    /// Answers `request` once its body has come and it is the turn of `principal`. Both may take seconds, so the token is
+    /// Answers `request` once its body has come and `principal` is admitted. Both may take seconds, so the token is
     /// looked at again.
-    async fn in_turn(
+    async fn admit(
         &self,
         (route, needs): (&str, Needs),
         principal: &Principal,
@@ -341,13 +341,13 @@ impl Access {
             _ => Limits::OF_CALLERS,
         };
         let mut request = body::receive(request, limits).await?;
-        let turn = self.shares.turn(principal.name()).await?;
+        let admission = self.shares.admit(principal.name()).await?;
         if needs != Needs::Nothing && self.auth != Auth::None {
             still_good(principal, &*self.list().await?)?;
         }
-        request.extensions_mut().insert(turn.clone());
+        request.extensions_mut().insert(admission.clone());
         let mut response = next.run(request).await;
-        drop(turn);
+        drop(admission);
         // Until the answer is read.
         listing.map(|listing| response.extensions_mut().insert(listing));
         Ok(response)

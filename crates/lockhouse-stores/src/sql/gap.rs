@@ -85,7 +85,7 @@ pub(crate) async fn is_locked<D: Dialect>(store: &Inner<D>, gap: &Gap) -> Result
     let is_locked = try_insert(store, gap).await?;
     if !is_locked {
         // Perhaps it was never locked, and the INSERT was only slow.
-        store.pool.be_patient();
+        store.pool.patience().grow();
     }
     Ok(is_locked)
 }

@@ -27,7 +27,7 @@ use super::idle::Idle;
 use super::interruption::{Patience, briefly};
 use super::script::Script;
 use super::spare::Spare;
-use crate::turns::Turns;
+use crate::bulkhead::Bulkhead;
 
 /// How long to wait for a free connection, and then for the server to accept a new one. Several hosts share the latter.
 const LEND: Duration = Duration::from_secs(3);
@@ -45,7 +45,7 @@ pub(crate) struct Pool<D: Driver> {
     hosts: Arc<Hosts<D>>,
     /// For messages.
     display: String,
-    turns: Turns,
+    bulkhead: Bulkhead,
     idle: Idle<D>,
     /// Whether a first connection was made.
     has_connected: AtomicBool,
@@ -59,7 +59,7 @@ impl<D: Driver> Pool<D> {
     /// A pool that has not connected yet.
     pub(crate) fn new(hosts: Arc<Hosts<D>>, most: usize) -> Self {
         Self {
-            turns: Turns::new(most),
+            bulkhead: Bulkhead::new(most),
             display: hosts.display(),
             hosts,
             idle: Idle::new(),
@@ -69,14 +69,9 @@ impl<D: Driver> Pool<D> {
         }
     }
 
-    /// Interrupts scripts later for a while, or not at all, since no gap was locked.
-    pub(crate) fn be_patient(&self) {
-        self.patience.grow();
-    }
-
-    /// Interrupts scripts soon again, since a gap is locked.
-    pub(crate) fn be_impatient(&self) {
-        self.patience.shrink();
+    /// How long scripts may wait for locked gaps.
+    pub(super) fn patience(&self) -> &Patience {
+        &self.patience
     }
 
     /// Where the database is, for messages.
@@ -87,8 +82,8 @@ impl<D: Driver> Pool<D> {
     /// A connection for a call that does `work` for at most so long.
     pub(crate) async fn lend(self: &Arc<Self>, work: Duration) -> Result<Lease<D>, Error> {
         let asked = Instant::now();
-        let Some(turn) = self.turns.take(asked + LEND).await else {
-            let (most, display) = (self.turns.most(), &self.display);
+        let Some(admitted) = self.bulkhead.admit(asked + LEND).await else {
+            let (most, display) = (self.bulkhead.most(), &self.display);
             let busy = format!("all {most} connections to {display} are busy");
             return Err(Error::new(Kind::Unavailable, busy));
         };
@@ -104,7 +99,7 @@ impl<D: Driver> Pool<D> {
             deadline: (Instant::now() + work).min(asked + CALL),
             finished: 0,
             is_interruptible: true,
-            _turn: turn,
+            _admitted: admitted,
         })
     }
 
@@ -145,11 +140,11 @@ impl<D: Driver> Pool<D> {
     /// The connections for calls. The one that listens on PostgreSQL is not among them.
     pub(crate) fn state(&self) -> Connections {
         Connections {
-            most: self.turns.most(),
-            busy: self.turns.taken(),
+            most: self.bulkhead.most(),
+            busy: self.bulkhead.taken(),
             idle: self.idle.count(),
             opened: self.opened.load(Relaxed),
-            queued: self.turns.queued(),
+            queued: self.bulkhead.queued(),
         }
     }
 }
@@ -166,7 +161,7 @@ pub struct Lease<D: Driver> {
     finished: usize,
     /// Whether its scripts are interrupted when they wait for a locked gap.
     is_interruptible: bool,
-    _turn: OwnedSemaphorePermit,
+    _admitted: OwnedSemaphorePermit,
 }
 
 impl<D: Driver> Lease<D> {

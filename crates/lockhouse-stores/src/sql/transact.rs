@@ -36,7 +36,7 @@ pub(crate) async fn transact<D: Dialect>(
     for _ in 0..SLOW_TRIES {
         match try_once(store, batch, true).await {
             Err(error) if error.locked().is_empty() && is_interrupted::<D>(&error) => {
-                store.pool.be_patient();
+                store.pool.patience().grow();
             }
             outcomes => return outcomes,
         }
@@ -79,7 +79,7 @@ async fn try_once<D: Dialect>(
             let locked = match refused {
                 // All rows of the batch were locked by then, or it had not locked any yet.
                 Some(key) => {
-                    store.pool.be_impatient();
+                    store.pool.patience().shrink();
                     gap::around(&mut lease, key).await?
                 }
                 // It was at none of them, so it did not wait for a lock.

@@ -18,7 +18,7 @@ use tokio::time::timeout_at;
 
 use super::connection::{Access, begin_read, begin_write, open};
 use super::schema;
-use crate::turns::Turns;
+use crate::bulkhead::Bulkhead;
 
 /// How long a call waits for its turn and the file's lock together: 5 s less what a sleep oversleeps.
 const LOCK_WAIT: Duration = Duration::from_millis(4_500);
@@ -45,8 +45,8 @@ pub(super) struct Connections {
 
 #[derive(Debug)]
 struct Pool {
-    turns: Turns,
-    /// Never more than the number of turns.
+    bulkhead: Bulkhead,
+    /// Never more than the bulkhead admits.
     idle: Arc<Mutex<Idle>>,
 }
 
@@ -66,11 +66,11 @@ impl Connections {
     /// Those of the writer and of the readers together.
     pub(super) fn state(&self) -> store::Connections {
         let of = |pool: &Pool| store::Connections {
-            most: pool.turns.most(),
-            busy: pool.turns.taken(),
+            most: pool.bulkhead.most(),
+            busy: pool.bulkhead.taken(),
             idle: lock(&pool.idle).len(),
             opened: 0,
-            queued: pool.turns.queued(),
+            queued: pool.bulkhead.queued(),
         };
         let (writer, readers) = (of(&self.writer), of(&self.readers));
         store::Connections {
@@ -89,7 +89,7 @@ impl Connections {
         work: impl FnOnce(Transaction<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let job = self.job(&self.writer, Access::Write, work);
-        self.in_turn(&self.writer, CALL_LIMIT, Kind::Unknown, job)
+        self.admitted(&self.writer, CALL_LIMIT, Kind::Unknown, job)
             .await
     }
 
@@ -99,7 +99,7 @@ impl Connections {
         work: impl FnOnce(Transaction<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let job = self.job(&self.writer, Access::Write, work);
-        self.in_turn(&self.writer, LONG_CALL_LIMIT, Kind::Unknown, job)
+        self.admitted(&self.writer, LONG_CALL_LIMIT, Kind::Unknown, job)
             .await
     }
 
@@ -110,7 +110,7 @@ impl Connections {
     ) -> Result<T, Error> {
         let work = |snapshot: Transaction<'_>| work(&snapshot);
         let job = self.job(&self.readers, Access::Read, work);
-        self.in_turn(&self.readers, CALL_LIMIT, Kind::Unavailable, job)
+        self.admitted(&self.readers, CALL_LIMIT, Kind::Unavailable, job)
             .await
     }
 
@@ -121,7 +121,7 @@ impl Connections {
     ) -> Result<T, Error> {
         let work = |snapshot: Transaction<'_>| work(&snapshot);
         let job = self.job(&self.readers, Access::Read, work);
-        self.in_turn(&self.readers, LONG_CALL_LIMIT, Kind::Unavailable, job)
+        self.admitted(&self.readers, LONG_CALL_LIMIT, Kind::Unavailable, job)
             .await
     }
 
@@ -129,7 +129,7 @@ impl Connections {
     pub(super) async fn migrate(&self) -> Result<(), Error> {
         let file = Arc::clone(&self.file);
         let job = move |deadline| schema::migrate(&file, deadline);
-        self.in_turn(&self.writer, LONG_CALL_LIMIT, Kind::Unknown, job)
+        self.admitted(&self.writer, LONG_CALL_LIMIT, Kind::Unknown, job)
             .await
     }
 
@@ -185,9 +185,9 @@ impl Connections {
         }
     }
 
-    /// Waits for a turn and runs `job` in it, with the deadline for its lock. `cut` is the kind of
+    /// Runs `job` once the bulkhead admits it, with the deadline for its lock. `cut` is the kind of
     /// the error if the job does not return within `limit`.
-    async fn in_turn<T: Send + 'static>(
+    async fn admitted<T: Send + 'static>(
         &self,
         pool: &Pool,
         limit: Duration,
@@ -196,12 +196,12 @@ impl Connections {
     ) -> Result<T, Error> {
         let begun = Instant::now();
         let deadline = begun + self.lock_wait;
-        let Some(turn) = pool.turns.take(deadline.into()).await else {
+        let Some(admitted) = pool.bulkhead.admit(deadline.into()).await else {
             let problem = "other calls of this process kept SQLite busy for too long; try again";
             return Err(Error::new(Kind::Conflict, problem));
         };
         let running = task::spawn_blocking(move || {
-            let _turn = turn;
+            let _admitted = admitted;
             job(deadline)
         });
         match timeout_at((begun + limit).into(), running).await {
@@ -222,9 +222,9 @@ impl Connections {
 }
 
 impl Pool {
-    fn new(turns: usize) -> Self {
+    fn new(most: usize) -> Self {
         Self {
-            turns: Turns::new(turns),
+            bulkhead: Bulkhead::new(most),
             idle: Arc::default(),
         }
     }

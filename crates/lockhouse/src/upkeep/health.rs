@@ -30,35 +30,35 @@ impl fmt::Display for UpkeepState {
     }
 }
 
-/// The state of the turn, and the tasks whose last run failed, each with its error.
+/// Whether this process leads, and the tasks whose last run failed, each with its error.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    turn: UpkeepState,
+    role: UpkeepState,
     failed: BTreeMap<&'static str, String>,
 }
 
 impl Health {
     pub(crate) fn state(&self) -> UpkeepState {
-        match (&self.turn, self.failed.iter().next()) {
+        match (&self.role, self.failed.iter().next()) {
             (UpkeepState::Working, Some((task, error))) => {
                 UpkeepState::Failing(format!("no {task}: {error}"))
             }
-            (turn, _) => turn.clone(),
+            (role, _) => role.clone(),
         }
     }
 
-    /// Records which process has the turn, and warns once when none can take it.
-    pub(crate) fn turn(&mut self, turn: UpkeepState) {
-        if turn == self.turn {
+    /// Records whether this process leads, and warns once if it cannot find out.
+    pub(crate) fn takes_role(&mut self, role: UpkeepState) {
+        if role == self.role {
             return;
         }
-        if let UpkeepState::Failing(why) = &turn {
+        if let UpkeepState::Failing(why) = &role {
             tracing::warn!(why, "the upkeep cannot run: expired requests are not ended");
         }
-        if turn != UpkeepState::Working {
+        if role != UpkeepState::Working {
             self.failed.clear();
         }
-        self.turn = turn;
+        self.role = role;
     }
 
     /// Records how a task ended.

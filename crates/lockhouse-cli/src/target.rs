@@ -1,4 +1,4 @@
-//! Where the permits live.
+//! Where the permits are: a store or a server.
 
 use std::env::{self, VarError};
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ const MEMORY: &str = "memory:";
 
 /// The URL of a store or a server.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Target {
     url: String,
     /// The token and the authorities for a server.
     options: ConnectOptions,
 }
 
-impl Place {
-    /// The place that `url` or the `variable` names, or else a file in the user's state folder.
+impl Target {
+    /// The target that `url` or the `variable` names, or else a file in the user's state folder.
     pub(crate) fn new(
         url: Option<String>,
         variable: Result<String, VarError>,
@@ -58,12 +58,12 @@ impl Place {
         }
     }
 
-    /// The same place, with the `options` for a server.
+    /// The same target, with the `options` for a server.
     pub(crate) fn with(self, options: ConnectOptions) -> Self {
         Self { options, ..self }
     }
 
-    /// The variables by which another command finds the place, and the token for it.
+    /// The variables by which another command finds the target, and the token for it.
     pub(crate) fn environment(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let token = self.options.secret();
         let token = token.map(|token| ("LOCKHOUSE_TOKEN", token.reveal()));
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_password_is_not_shown() {
-        let public = |url: &str| Place::at(url.to_owned()).public();
+        let public = |url: &str| Target::at(url.to_owned()).public();
         assert_eq!(
             public("mysql://app:s3cret@db:3306/lockhouse"),
             "mysql://db:3306/lockhouse"
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_server_is_known_by_its_scheme() {
-        let is_server = |url: &str| Place::at(url.to_owned()).is_server();
+        let is_server = |url: &str| Target::at(url.to_owned()).is_server();
         assert!(is_server("http://127.0.0.1:7117"));
         assert!(is_server("HTTPS://lockhouse"));
         assert!(!is_server("sqlite:http"));

@@ -1,4 +1,4 @@
-//! Turns of calls on a few connections: first come, first served, and counted.
+//! A bulkhead: at most so many calls use connections at once. Further calls queue, first come, first served, and are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -7,16 +7,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct Bulkhead {
     free: Arc<Semaphore>,
     most: usize,
     queued: AtomicUsize,
 }
 
-/// A call that waits for its turn. Dropping it counts it no more.
+/// A call that queues. Dropping it counts it no more.
 struct Queued<'a>(&'a AtomicUsize);
 
-impl Turns {
+impl Bulkhead {
     pub(crate) fn new(most: usize) -> Self {
         Self {
             free: Arc::new(Semaphore::new(most)),
@@ -25,12 +25,12 @@ impl Turns {
         }
     }
 
-    /// A turn, unless none is free before `deadline`.
-    pub(crate) async fn take(&self, deadline: Instant) -> Option<OwnedSemaphorePermit> {
+    /// Admits the caller, unless there is no room before `deadline`.
+    pub(crate) async fn admit(&self, deadline: Instant) -> Option<OwnedSemaphorePermit> {
         self.queued.fetch_add(1, Relaxed);
         let _queued = Queued(&self.queued);
-        let turn = timeout_at(deadline, Arc::clone(&self.free).acquire_owned()).await;
-        turn.ok()?.ok()
+        let admitted = timeout_at(deadline, Arc::clone(&self.free).acquire_owned()).await;
+        admitted.ok()?.ok()
     }
 
     pub(crate) fn most(&self) -> usize {
@@ -41,7 +41,7 @@ impl Turns {
         self.most - self.free.available_permits()
     }
 
-    /// How many calls wait for a turn.
+    /// How many calls queue.
     pub(crate) fn queued(&self) -> usize {
         self.queued.load(Relaxed)
     }
@@ -62,18 +62,18 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn turns_and_calls_that_wait_for_one_are_counted() {
-        let turns = Turns::new(1);
+    async fn calls_that_are_admitted_or_queue_are_counted() {
+        let bulkhead = Bulkhead::new(1);
         let soon = || Instant::now() + Duration::from_secs(1);
-        let turn = turns.take(soon()).await.unwrap();
-        assert_eq!((turns.taken(), turns.queued()), (1, 0));
-        let waiting = turns.take(soon());
+        let admitted = bulkhead.admit(soon()).await.unwrap();
+        assert_eq!((bulkhead.taken(), bulkhead.queued()), (1, 0));
+        let waiting = bulkhead.admit(soon());
         tokio::pin!(waiting);
         assert!(timeout(Duration::ZERO, waiting.as_mut()).await.is_err());
-        assert_eq!(turns.queued(), 1);
+        assert_eq!(bulkhead.queued(), 1);
         assert!(waiting.await.is_none());
-        assert_eq!(turns.queued(), 0);
-        drop(turn);
-        assert_eq!(turns.taken(), 0);
+        assert_eq!(bulkhead.queued(), 0);
+        drop(admitted);
+        assert_eq!(bulkhead.taken(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! The permit to do the upkeep, on a reserved semaphore of capacity 1.
+//! Leader election for the upkeep: the leader holds the permit of a reserved semaphore of capacity 1.
 //!
 //! Callers cannot name that semaphore. Older versions allowed it, so a database may hold a caller's
 //! request on it. A process that finds one ends it.
@@ -25,15 +25,15 @@ pub(super) const MOST_TTL: Duration = Duration::from_secs(30);
 /// The shortest TTL: a process that is merely slow should keep the permit.
 pub(super) const LEAST_TTL: Duration = Duration::from_secs(1);
 
-/// The permit of the upkeep, if this process has it.
-pub(super) struct Turn<'a> {
+/// The permit of the upkeep, if this process leads.
+pub(super) struct Leadership<'a> {
     lockhouse: &'a Lockhouse,
     engine: &'a Engine,
     ttl: Duration,
     permit: Mutex<Option<Permit>>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Leadership<'a> {
     pub(super) fn new(lockhouse: &'a Lockhouse, engine: &'a Engine, ttl: Duration) -> Self {
         Self {
             lockhouse,
@@ -43,9 +43,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The request of the permit, if this process has it. Tries to take the permit if this process
-    /// does not have it.
-    pub(super) async fn ours(&self) -> Option<ExternalId> {
+    /// The request of the permit, if this process leads. Tries to take the permit if it does not.
+    pub(super) async fn term(&self) -> Option<ExternalId> {
         let mut permit = self.permit.lock().await;
         if permit.as_ref().is_none_or(Permit::is_lost) {
             let (taken, state) = match self.take().await {
@@ -54,14 +53,14 @@ impl<'a> Turn<'a> {
                 Err(error) => (None, UpkeepState::Failing(error.to_string())),
             };
             *permit = taken;
-            self.engine.upkeep().turn(state);
+            self.engine.upkeep().takes_role(state);
         }
         permit.as_ref().map(|permit| permit.external_id().clone())
     }
 
     /// Releases the permit, if this process has it. If that fails, the permit expires.
     pub(super) async fn leave(self) {
-        self.engine.upkeep().turn(UpkeepState::Off);
+        self.engine.upkeep().takes_role(UpkeepState::Off);
         let Some(permit) = self.permit.into_inner() else {
             return;
         };
@@ -109,7 +108,7 @@ impl<'a> Turn<'a> {
         for stranger in holders
             .requests
             .iter()
-            .filter(|request| !is_a_turn(request))
+            .filter(|request| !is_a_leader(request))
         {
             if !stranger.is_reserved() {
                 let text = format!(
@@ -134,7 +133,7 @@ impl<'a> Turn<'a> {
 }
 
 /// Whether a process that does upkeep may have made the request.
-fn is_a_turn(request: &Request) -> bool {
+fn is_a_leader(request: &Request) -> bool {
     let is_short = |ttl: Ttl| ttl.as_duration() <= MOST_TTL;
     request.owner.is_none()
         && request.ttl.is_some_and(is_short)
