@@ -4,10 +4,12 @@
 //! - [`strategy`] has the locks that people write in SQL, one file each, and [`redis`] those on Redis.
 //! - [`lab`] runs the same scenes with them and with Lockhouse, on any database.
 //! - [`gate`] shows the effect of a stale writer, with a fence gate and without.
+//! - [`clock`] sets the clock that a process sees while it runs.
 //!
 //! The program `lockhouse-lab` and the tests share this code, so both show the same. The operator's `lockhouse` has none of
 //! it.
 
+pub mod clock;
 pub mod gate;
 pub mod history;
 pub mod lab;

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use lockhouse_lab::clock::Clock;
 use lockhouse_lab::redis::Nodes;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use crate::torture::clock::{Clock, Clocks};
+use crate::torture::clock::Clocks;
 
 /// How long a server may take to answer after its start.
 const READY: Duration = Duration::from_secs(20);
@@ -64,7 +65,7 @@ impl Nodes for RedisNodes {
 
     fn jump(&self, node: usize, by: Duration) {
         let clock = self.0[node.min(self.0.len() - 1)].clock.as_ref();
-        clock.unwrap().set(by.as_secs() as i64 / 3_600);
+        clock.unwrap().set(by.as_secs() as i64 / 3_600).unwrap();
     }
 }
 

@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lockhouse_lab::clock::Clock;
+
 use super::client::{self, Says};
-use super::clock::{Clock, Clocks};
+use super::clock::Clocks;
 use super::cluster::{Cluster, NODES};
 use super::console::Console;
 use super::database::Server;

@@ -12,10 +12,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockhouse_lab::clock::Clock;
 use running::{command_line, family, owner_of, until_gone};
 use tokio::time::{sleep, timeout};
 
-use super::clock::Clock;
 use super::console::{Console, is_up};
 use super::process::signal;
 

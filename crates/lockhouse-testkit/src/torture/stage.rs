@@ -82,8 +82,8 @@ impl Stage {
             Fault::LateReplies => fail_http(crew, Failure::LateReplies),
             Fault::RepeatedRequests => fail_http(crew, Failure::RepeatedRequests),
             Fault::RepeatedReplies => fail_http(crew, Failure::RepeatedReplies),
-            Fault::ClockClient => crew.clients[client].clock.set(staged.hours),
-            Fault::ClockServer => crew.servers[server].clock.set(staged.hours),
+            Fault::ClockClient => crew.clients[client].clock.set(staged.hours).unwrap(),
+            Fault::ClockServer => crew.servers[server].clock.set(staged.hours).unwrap(),
             Fault::ClockDatabase => {
                 self.set_clock(crew, staged.hours);
                 return shows(|| crew.clock_is_off_by(staged.hours)).await;
@@ -122,8 +122,8 @@ impl Stage {
             match fault {
                 Fault::StopClient => go_on(&mut crew.clients[client].process),
                 Fault::StopServer => go_on(&mut crew.servers[server].process),
-                Fault::ClockClient => crew.clients[client].clock.set(0),
-                Fault::ClockServer => crew.servers[server].clock.set(0),
+                Fault::ClockClient => crew.clients[client].clock.set(0).unwrap(),
+                Fault::ClockServer => crew.servers[server].clock.set(0).unwrap(),
                 Fault::ClockDatabase => self.set_clock(crew, 0),
                 Fault::StopDatabase => {
                     if let Some(database) = &crew.database {
@@ -218,7 +218,7 @@ impl Stage {
 
     fn set_clock(&mut self, crew: &Crew, hours: i64) {
         let from = now_us();
-        crew.clock.set(hours);
+        crew.clock.set(hours).unwrap();
         let to = now_us();
         let off = hours * 3_600_000_000;
         self.moved.moves.push(Move { from, to, off });
