@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lockhouse::Lockhouse;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::Failed;
 use crate::history::{Promise, Violation, check};
@@ -55,7 +55,6 @@ pub struct Verdict {
 #[derive(Debug, Serialize)]
 pub struct Broken {
     /// Which.
-    #[serde(serialize_with = "as_text")]
     pub promise: Promise,
     /// A description.
     pub what: &'static str,
@@ -167,8 +166,4 @@ impl Verdict {
         }
         self.broken.sort_by_key(|broken| broken.promise);
     }
-}
-
-fn as_text<S: Serializer>(promise: &Promise, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(promise)
 }

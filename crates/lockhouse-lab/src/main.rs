@@ -1,28 +1,26 @@
 //! `lockhouse-lab`: shows how hand-written locks break on a database, and that Lockhouse does not.
 
-use std::io::{self, IsTerminal, Write};
+mod verbs;
+
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use lockhouse::Lockhouse;
 use lockhouse_lab::gate::{self, StaleWrite};
 use lockhouse_lab::lab::{self, LOCKHOUSE, Run, Verdict};
 use lockhouse_lab::strategy::Strategy;
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// A promise that Lockhouse broke, or something else that went wrong.
-const FAILED: u8 = 1;
-/// Arguments that make no sense.
-const USAGE: u8 = 64;
-/// The database does not answer.
-const UNAVAILABLE: u8 = 69;
-/// Interrupted before the first round was over.
-const INTERRUPTED: u8 = 130;
+use verbs::Verb;
+use verbs::output::{
+    FAILED, Failure, Format, INTERRUPTED, UNAVAILABLE, USAGE, columns, complain, write_out,
+};
+use verbs::signals::Signals;
 
 /// See how locks that are written by hand break on your database
 ///
@@ -34,10 +32,13 @@ const INTERRUPTED: u8 = 130;
 /// The strategies use tables of their own, `lockhouse_lab_…`, which the lab drops when it ends, also
 /// after a signal. Lockhouse uses its own tables, and creates them if they are missing. Its semaphores are
 /// deleted; its ended requests stay until they are purged. The lab needs a database's URL, not a server's.
+///
+/// `lockhouse-lab redis` does the same with the locks that articles show on Redis.
 #[derive(Debug, Parser)]
 #[command(
     name = "lockhouse-lab",
     version,
+    args_conflicts_with_subcommands = true,
     after_help = "\
 Strategies, where the database can be spoken to like that:
   insert          INSERT as the lock
@@ -63,9 +64,12 @@ Examples:
   lockhouse-lab --strategy stale-count --strategy lockhouse --seconds 30
   lockhouse-lab --url mysql://app@db1/test --node mysql://app@db2/test --node mysql://app@db3/test
   lockhouse-lab --gate
+  lockhouse-lab redis
   lockhouse-lab -o json | jq '.verdicts[].broken[].shown'"
 )]
 struct Cli {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// The database; unless given, an SQLite file that is removed afterwards
     #[arg(long, env = "LOCKHOUSE_URL", hide_env_values = true)]
     url: Option<String>,
@@ -85,17 +89,6 @@ struct Cli {
     #[arg(short, long, value_enum, default_value = "table")]
     output: Format,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Table,
-    /// For programs
-    Json,
-}
-
-/// Why the lab ends without verdicts: an exit code and what to say.
-struct Failure(u8, String);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -117,7 +110,10 @@ async fn main() -> ExitCode {
 }
 
 impl Cli {
-    async fn perform(self) -> Result<u8, Failure> {
+    async fn perform(mut self) -> Result<u8, Failure> {
+        if let Some(verb) = self.verb.take() {
+            return verb.perform().await;
+        }
         let (url, _folder) = self.database()?;
         let urls = [std::slice::from_ref(&url), &self.nodes].concat();
         let strategies = self.chosen(lab::strategies(&urls))?;
@@ -220,33 +216,18 @@ impl Cli {
     }
 }
 
-fn write_out(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
-    written.map_err(|error| Failure(FAILED, format!("cannot write to stdout: {error}")))
-}
-
 /// Becomes true at the first signal. The second one ends the process at once.
 fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
-    let listen = |kind| signal(kind).map_err(|error| Failure(FAILED, error.to_string()));
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
+    let mut signals = Signals::listen(&[])?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     tokio::spawn(async move {
-        either(&mut interrupt, &mut terminate).await;
+        signals.next().await;
         stopped.store(true, Ordering::Relaxed);
-        either(&mut interrupt, &mut terminate).await;
+        signals.next().await;
         std::process::exit(INTERRUPTED.into());
     });
     Ok(stop)
-}
-
-async fn either(one: &mut Signal, other: &mut Signal) {
-    tokio::select! {
-        _ = one.recv() => {}
-        _ = other.recv() => {}
-    }
 }
 
 fn stale_writes(shown: &[StaleWrite]) -> String {
@@ -284,21 +265,4 @@ fn table(verdicts: &[Verdict]) -> String {
         }
     }
     columns(&rows)
-}
-
-fn columns(rows: &[[String; 3]]) -> String {
-    let width = |column: usize| {
-        let lengths = rows.iter().map(|row| row[column].chars().count());
-        lengths.max().unwrap_or_default() + 3
-    };
-    let (first, second) = (width(0), width(1));
-    let lines = rows
-        .iter()
-        .map(|[name, broke, rounds]| format!("{name:first$}{broke:second$}{rounds}"));
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-fn complain(text: &str) {
-    // With stderr gone there is nobody left to tell.
-    let _ = writeln!(io::stderr().lock(), "{text}");
 }

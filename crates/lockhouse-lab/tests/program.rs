@@ -148,3 +148,111 @@ fn a_stale_write_replaces_its_successors_unless_there_is_a_gate() {
     let text = place.text(&["--gate"]);
     assert!(text.contains("was refused"), "{text}");
 }
+
+/// Whether there is a Redis server. Without one the test is left out; a full run leaves nothing out.
+fn has_redis() -> bool {
+    let version = Command::new("redis-server").arg("--version").output();
+    let is_there = version.is_ok_and(|output| output.status.success());
+    let is_full = std::env::var_os("LOCKHOUSE_TEST_FULL").is_some();
+    assert!(
+        is_there || !is_full,
+        "redis-server is not installed, and a full run leaves nothing out; use scripts/test"
+    );
+    is_there
+}
+
+#[test]
+fn a_lock_on_redis_breaks_in_its_scene_and_lockhouse_does_not() {
+    if !has_redis() {
+        return;
+    }
+    let place = Place::new();
+    let scene = ["redis", "--scene", "late-release"];
+    let locks = ["--lock", "del", "--lock", "lockhouse"];
+    let text = place.text(&[&scene[..], &locks, &["-o", "json"]].concat());
+    let played: Value = serde_json::from_str(&text).unwrap();
+    let [del, lockhouse] = &played["scenes"].as_array().unwrap()[..] else {
+        panic!("{played}")
+    };
+    assert_eq!([&del["lock"], &del["scene"]], ["del", "late-release"]);
+    let broken = del["broken"].as_array().unwrap();
+    let promises: Vec<_> = broken.iter().map(|broken| &broken["promise"]).collect();
+    assert_eq!(promises, ["P1", "P4"]);
+    let last = del["happened"].as_array().unwrap().last().unwrap();
+    let last = last.as_str().unwrap();
+    assert!(last.ends_with("client 3 gets a permit for 60 s"), "{del}");
+    assert_eq!(lockhouse["lock"], "lockhouse");
+    assert_eq!(lockhouse["broken"], serde_json::json!([]));
+    let text = place.text(&[&scene[..], &locks[..2]].concat());
+    assert!(
+        text.contains("BROKEN P1: more permits are held than there are"),
+        "{text}"
+    );
+    assert!(
+        text.contains("why: DEL deletes the key of the next holder"),
+        "{text}"
+    );
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("del ") && last.contains("P4"), "{text}");
+}
+
+#[test]
+fn a_signal_ends_the_scenes_and_their_servers() {
+    if !has_redis() {
+        return;
+    }
+    let place = Place::new();
+    let temporary = place.folder.path();
+    let mut lab = place.command(&["redis", "--scene", "paused-holder", "--lock", "redlock"]);
+    let mut lab = lab
+        .env("TMPDIR", temporary)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Redis changes its command line; it stays in its folder.
+    let servers = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let folders = processes.filter_map(|it| std::fs::read_link(it.path().join("cwd")).ok());
+        folders
+            .filter(|folder| folder.starts_with(temporary))
+            .count()
+    };
+    let begun = Instant::now();
+    while servers() < 5 {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "they do not start"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = lab.id().to_string();
+    Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert_eq!(lab.wait().unwrap().code(), Some(130));
+    assert_eq!(servers(), 0);
+    assert_eq!(std::fs::read_dir(temporary).unwrap().count(), 0);
+}
+
+#[test]
+fn unsupported_options_of_redis_are_usage_errors() {
+    let place = Place::new();
+    for (args, code, said) in [
+        (&["redis", "--lock", "zookeeper"][..], 64, "redlock-counts"),
+        (&["redis", "--scene", "flood"], 64, "jumped-clock"),
+        (
+            &["redis", "--lock", "del", "--scene", "reordered"],
+            64,
+            "leave out --scene",
+        ),
+        (&["--gate", "redis"], 64, "redis"),
+        (
+            &["redis", "--server", "/nowhere/redis-server"],
+            69,
+            "--server",
+        ),
+    ] {
+        let output = place.done(args);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let erred = String::from_utf8(output.stderr).unwrap();
+        assert!(erred.contains(said), "{erred}");
+    }
+}

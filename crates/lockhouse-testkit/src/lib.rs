@@ -16,7 +16,6 @@ pub mod link;
 pub mod place;
 pub mod private_server;
 pub mod redis;
-pub mod redis_node;
 pub mod replicated;
 pub mod rows;
 mod schema_copy;

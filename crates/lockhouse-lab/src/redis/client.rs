@@ -39,15 +39,9 @@ impl Client {
     /// # Errors
     /// When one of them does not answer.
     pub async fn open(urls: &[String], capacity: i64, clock_off: Duration) -> RedisResult<Self> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(ANSWER))
-            .set_response_timeout(Some(ANSWER));
         let mut nodes = Vec::new();
         for url in urls {
-            let server = url.split('?').next().unwrap_or_default();
-            let opened = Opened::open(server)?;
-            let connecting = opened.get_multiplexed_async_connection_with_config(&config);
-            nodes.push(connecting.await?);
+            nodes.push(connect(url).await?);
         }
         Ok(Self {
             nodes,
@@ -112,6 +106,16 @@ impl Gate {
     pub(super) fn open(&self) {
         self.open.add_permits(1);
     }
+}
+
+/// A connection to the server at `url`.
+pub(super) async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(ANSWER))
+        .set_response_timeout(Some(ANSWER));
+    let opened = Opened::open(url)?;
+    let connecting = opened.get_multiplexed_async_connection_with_config(&config);
+    connecting.await
 }
 
 pub(super) async fn set_nx_px(

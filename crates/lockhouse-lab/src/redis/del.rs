@@ -4,7 +4,7 @@ use ::redis::RedisResult;
 use async_trait::async_trait;
 
 use super::client::{Client, key};
-use super::lock::Lock;
+use super::lock::{Expected, Lock};
 use super::scene::Scene;
 use crate::history::{Asked, Promise};
 
@@ -18,13 +18,21 @@ impl Lock for Del {
     }
 
     fn about(&self) -> &'static str {
-        "SET NX PX; release is DEL, whoever the owner is"
+        "SET NX PX; release is DEL, without a look at the owner"
     }
 
-    fn breaks(&self) -> &'static [(Scene, Promise)] {
+    fn expected(&self) -> &'static [Expected] {
         &[
-            (Scene::LateRelease, Promise::P1),
-            (Scene::LateRelease, Promise::P4),
+            Expected {
+                scene: Scene::LateRelease,
+                breaks: &[Promise::P1, Promise::P4],
+                why: "DEL deletes the key of the next holder",
+            },
+            Expected {
+                scene: Scene::DiesHalfway,
+                breaks: &[],
+                why: "one command sets the key and its TTL, so the key expires",
+            },
         ]
     }
 

@@ -4,7 +4,7 @@ use ::redis::RedisResult;
 use async_trait::async_trait;
 
 use super::client::{Client, key};
-use super::lock::Lock;
+use super::lock::{Expected, Lock};
 use super::scene::Scene;
 use crate::history::{Asked, Promise};
 
@@ -21,8 +21,19 @@ impl Lock for GetDel {
         "SET NX PX; release is GET, and DEL if the value is its own"
     }
 
-    fn breaks(&self) -> &'static [(Scene, Promise)] {
-        &[(Scene::SlowRelease, Promise::P1)]
+    fn expected(&self) -> &'static [Expected] {
+        &[
+            Expected {
+                scene: Scene::SlowRelease,
+                breaks: &[Promise::P1],
+                why: "the lock expires between GET and DEL, and DEL deletes the key of the next holder",
+            },
+            Expected {
+                scene: Scene::LateRelease,
+                breaks: &[],
+                why: "GET shows another owner, so there is no DEL",
+            },
+        ]
     }
 
     async fn acquire(&self, at: &mut Client, asked: &Asked) -> RedisResult<bool> {

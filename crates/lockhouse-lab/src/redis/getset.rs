@@ -4,7 +4,7 @@ use ::redis::RedisResult;
 use async_trait::async_trait;
 
 use super::client::{Client, delete_own, key, ttl_ms};
-use super::lock::Lock;
+use super::lock::{Expected, Lock};
 use super::scene::Scene;
 use crate::history::{Asked, Promise};
 
@@ -23,10 +23,23 @@ impl Lock for Getset {
         "SETNX with the time of expiry by the client's clock; GETSET once it has passed"
     }
 
-    fn breaks(&self) -> &'static [(Scene, Promise)] {
+    fn expected(&self) -> &'static [Expected] {
         &[
-            (Scene::FastClock, Promise::P1),
-            (Scene::FoundExpiredByTwo, Promise::P10),
+            Expected {
+                scene: Scene::FastClock,
+                breaks: &[Promise::P1],
+                why: "by the fast clock the lock has expired, so GETSET takes it from its holder",
+            },
+            Expected {
+                scene: Scene::FoundExpiredByTwo,
+                breaks: &[Promise::P10],
+                why: "the loser's GETSET changes the winner's value, so the winner cannot release",
+            },
+            Expected {
+                scene: Scene::DiesHalfway,
+                breaks: &[],
+                why: "the value says when the lock expires, so the next client takes it then",
+            },
         ]
     }
 

@@ -4,7 +4,7 @@ use ::redis::RedisResult;
 use async_trait::async_trait;
 
 use super::client::{Client, key, ttl_ms};
-use super::lock::Lock;
+use super::lock::{Expected, Lock};
 use super::scene::Scene;
 use crate::history::{Asked, Promise};
 
@@ -22,10 +22,18 @@ impl Lock for Incr {
         "INCR, and DECR if that is too much; every acquire pushes the expiry of the counter"
     }
 
-    fn breaks(&self) -> &'static [(Scene, Promise)] {
+    fn expected(&self) -> &'static [Expected] {
         &[
-            (Scene::DeadHolder, Promise::P10),
-            (Scene::LateRelease, Promise::P1),
+            Expected {
+                scene: Scene::DeadHolder,
+                breaks: &[Promise::P10],
+                why: "other clients keep the counter from expiring, and it still counts the dead client",
+            },
+            Expected {
+                scene: Scene::LateRelease,
+                breaks: &[Promise::P1, Promise::P4],
+                why: "the first counter has expired; the late DECR frees a permit that the next client holds",
+            },
         ]
     }
 

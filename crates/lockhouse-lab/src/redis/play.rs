@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::future::join_all;
 use lockhouse::{Lockhouse, Timestamp, Upkeep};
 use tokio::time::{Instant, sleep};
@@ -11,6 +10,8 @@ use tokio::time::{Instant, sleep};
 use super::client::{Client, Gate};
 use super::lock::Lock;
 use super::scene::Scene;
+use super::servers::Servers;
+use super::subject::Subject;
 use super::turns::Turns;
 use crate::Failed;
 use crate::history::{
@@ -34,48 +35,43 @@ const OFTEN: Duration = Duration::from_secs(5);
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The servers of a scene.
-#[async_trait]
-pub trait Nodes: Send + Sync {
-    /// Where they are.
-    fn urls(&self) -> Vec<String>;
-
-    /// Kills a server, and starts it again with what it has on disk.
-    async fn restart(&self, node: usize);
-
-    /// Sets a server's clock ahead.
-    fn jump(&self, node: usize, by: Duration);
+/// A scene as it was played.
+pub(super) struct Played {
+    pub(super) history: Vec<Operation>,
+    pub(super) broken: Vec<Violation>,
 }
 
 /// The lock or client that goes through a scene.
-#[derive(Clone)]
-pub enum Player {
-    /// A lock.
+enum Player {
     Hand(&'static dyn Lock),
-    /// Lockhouse.
     Lockhouse(Lockhouse),
 }
 
-/// Plays `scene` with `player` on `nodes`, on a semaphore of that name, and says what was broken.
+/// Plays `scene` with `subject` on `servers`, on a semaphore of that name.
 ///
 /// # Errors
 /// When a server does not do as it is told.
-pub async fn play(
+pub(super) async fn play(
     scene: Scene,
-    player: &Player,
-    nodes: &dyn Nodes,
+    subject: Subject,
+    servers: &mut Servers,
     semaphore: &str,
-) -> Result<Vec<Violation>, Failed> {
+) -> Result<Played, Failed> {
+    let urls = servers.urls();
+    let player = match subject {
+        Subject::Hand(lock) => Player::Hand(lock),
+        Subject::Lockhouse => Player::Lockhouse(Lockhouse::connect(&urls[0]).await?),
+    };
     let mut stage = Stage {
-        player,
-        urls: nodes.urls(),
+        player: &player,
+        urls,
         recorder: Recorder::default(),
         semaphore: semaphore.to_owned(),
         capacity: scene.capacity(),
         clients: 0,
     };
     stage.define().await?;
-    let (mut found, mut moved) = (Vec::new(), Moved::default());
+    let (mut broken, mut moved) = (Vec::new(), Moved::default());
     match scene {
         Scene::DiesHalfway => stage.dies_halfway().await?,
         Scene::DeadHolder => stage.dead_holder().await?,
@@ -83,19 +79,20 @@ pub async fn play(
         Scene::SlowRelease => stage.slow_release().await?,
         Scene::FastClock => stage.fast_clock().await?,
         Scene::FoundExpiredByTwo => stage.found_expired_by_two().await?,
-        Scene::PausedHolder => found.extend(stage.paused_holder().await?),
+        Scene::PausedHolder => broken.extend(stage.paused_holder().await?),
         Scene::LostNode => {
-            stage.two_majorities(nodes.restart(2)).await?;
+            stage.two_majorities(servers.restart(2)).await?;
         }
         Scene::JumpedClock => {
             let violation;
-            (moved, violation) = stage.jumped_clock(nodes).await?;
-            found.extend(violation);
+            (moved, violation) = stage.jumped_clock(servers).await?;
+            broken.extend(violation);
         }
         Scene::Reordered => stage.reordered().await?,
     }
-    found.extend(stage.broken(&moved).await?);
-    Ok(found)
+    let history = stage.recorder.history();
+    broken.extend(stage.broken(&history, &moved).await?);
+    Ok(Played { history, broken })
 }
 
 struct Stage<'a> {
@@ -230,13 +227,13 @@ impl Stage<'_> {
     /// One client reaches servers 0 to 2, the other 2 to 4, and something happens to the one in the middle. The answers to both.
     async fn two_majorities(
         &mut self,
-        trouble: impl Future<Output = ()>,
+        trouble: impl Future<Output = Result<(), Failed>>,
     ) -> Result<(Answer, Answer), Failed> {
         let (last, urls) = (self.urls.len().min(3), self.urls.clone());
         let mut one = self.client_of(&urls[..last], Duration::ZERO).await?;
         let ask = self.ask("one", LONG);
         let of_one = one.acquire(&self.recorder, &ask).await;
-        trouble.await;
+        trouble.await?;
         let mut other = self.client_of(&urls[last - 1..], Duration::ZERO).await?;
         let ask = self.ask("other", LONG);
         let of_other = other.acquire(&self.recorder, &ask).await;
@@ -246,13 +243,14 @@ impl Stage<'_> {
     /// How the clock was moved. Where there is no other clock, holds expire early: then only a fence protects the resource.
     async fn jumped_clock(
         &mut self,
-        nodes: &dyn Nodes,
+        servers: &Servers,
     ) -> Result<(Moved, Option<Violation>), Failed> {
         let (since, mut jumped) = (now_us(), (0, 0));
         let jump = async {
             let from = now_us();
-            nodes.jump(2, HOUR);
+            servers.jump_an_hour(2).await?;
             jumped = (from, now_us());
+            Ok::<_, Failed>(())
         };
         let (of_one, of_other) = self.two_majorities(jump).await?;
         let jumped = Move {
@@ -270,16 +268,15 @@ impl Stage<'_> {
     }
 
     /// The promises that the history shows to be broken. Only Lockhouse's rows tell the time by a clock that was moved.
-    async fn broken(&self, moved: &Moved) -> Result<Vec<Violation>, Failed> {
-        let history = self.recorder.history();
+    async fn broken(&self, history: &[Operation], moved: &Moved) -> Result<Vec<Violation>, Failed> {
         match self.player {
             Player::Lockhouse(lockhouse) if !moved.moves.is_empty() => {
                 let ids = history.iter().filter_map(Operation::id);
                 let rows = rows::told(lockhouse, ids, [self.semaphore.as_str()]).await?;
                 let stale_after = Upkeep::default().stale_after;
-                Ok(check_moved(&history, &rows, moved, stale_after))
+                Ok(check_moved(history, &rows, moved, stale_after))
             }
-            _ => Ok(check(&history, None)),
+            _ => Ok(check(history, None)),
         }
     }
 

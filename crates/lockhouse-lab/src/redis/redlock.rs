@@ -7,11 +7,13 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::client::{Client, delete_own, key, set_nx_px, ttl_ms};
-use super::lock::Lock;
+use super::lock::{Expected, Lock};
 use super::scene::Scene;
 use crate::history::{Asked, Promise};
 
-/// So many of the five have to say yes.
+const SERVERS: usize = 5;
+
+/// So many of the servers have to say yes.
 const MAJORITY: usize = 3;
 
 /// Adds the id to the set of holders if there is room, by the server's clock.
@@ -38,11 +40,37 @@ impl Lock for Redlock {
         "SET NX PX on a majority of five servers, as a mutex"
     }
 
-    fn breaks(&self) -> &'static [(Scene, Promise)] {
+    fn servers(&self) -> usize {
+        SERVERS
+    }
+
+    fn expected(&self) -> &'static [Expected] {
         &[
-            (Scene::PausedHolder, Promise::P7),
-            (Scene::LostNode, Promise::P1),
-            (Scene::JumpedClock, Promise::P1),
+            Expected {
+                scene: Scene::PausedHolder,
+                breaks: &[Promise::P7],
+                why: "there is no fence by which the resource could refuse the late write",
+            },
+            Expected {
+                scene: Scene::LostNode,
+                breaks: &[Promise::P1],
+                why: "the server has forgotten the first client, and says yes to the second one",
+            },
+            Expected {
+                scene: Scene::JumpedClock,
+                breaks: &[Promise::P1, Promise::P7],
+                why: "the key expires an hour early on that server, which says yes to the second client",
+            },
+            Expected {
+                scene: Scene::LateRelease,
+                breaks: &[],
+                why: "the script finds another owner on each server, and deletes nothing",
+            },
+            Expected {
+                scene: Scene::SlowRelease,
+                breaks: &[],
+                why: "the script looks and deletes in one step, so nothing comes in between",
+            },
         ]
     }
 
@@ -71,8 +99,23 @@ impl Lock for RedlockCounts {
         "a set of holders on a majority of five servers, as a semaphore"
     }
 
-    fn breaks(&self) -> &'static [(Scene, Promise)] {
-        &[(Scene::Reordered, Promise::P1)]
+    fn servers(&self) -> usize {
+        SERVERS
+    }
+
+    fn expected(&self) -> &'static [Expected] {
+        &[
+            Expected {
+                scene: Scene::Reordered,
+                breaks: &[Promise::P1],
+                why: "each server says yes to the first two that it hears; in sum, each client has a majority",
+            },
+            Expected {
+                scene: Scene::LateRelease,
+                breaks: &[],
+                why: "each holder has a separate entry in the set, and removes only that one",
+            },
+        ]
     }
 
     async fn acquire(&self, at: &mut Client, asked: &Asked) -> RedisResult<bool> {

@@ -4,7 +4,7 @@ use ::redis::RedisResult;
 use async_trait::async_trait;
 
 use super::client::{Client, delete_own, key, ttl_ms};
-use super::lock::Lock;
+use super::lock::{Expected, Lock};
 use super::scene::Scene;
 use crate::history::{Asked, Promise};
 
@@ -21,8 +21,19 @@ impl Lock for SetnxExpire {
         "SETNX, then EXPIRE; a script deletes the key if it is still its own"
     }
 
-    fn breaks(&self) -> &'static [(Scene, Promise)] {
-        &[(Scene::DiesHalfway, Promise::P10)]
+    fn expected(&self) -> &'static [Expected] {
+        &[
+            Expected {
+                scene: Scene::DiesHalfway,
+                breaks: &[Promise::P10],
+                why: "the client dies before EXPIRE, so the key never expires",
+            },
+            Expected {
+                scene: Scene::LateRelease,
+                breaks: &[],
+                why: "the script finds another owner, and deletes nothing",
+            },
+        ]
     }
 
     async fn acquire(&self, at: &mut Client, asked: &Asked) -> RedisResult<bool> {

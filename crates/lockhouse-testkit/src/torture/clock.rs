@@ -14,7 +14,7 @@ use super::files::Files;
 
 /// Where clocks come from.
 #[derive(Debug)]
-pub(crate) struct Clocks {
+pub(super) struct Clocks {
     folder: PathBuf,
     library: PathBuf,
     made: AtomicU32,
@@ -25,7 +25,7 @@ impl Clocks {
     ///
     /// # Panics
     /// Without a C compiler.
-    pub(crate) fn new(folder: &Path) -> Self {
+    pub(super) fn new(folder: &Path) -> Self {
         let folder = folder.join("clocks");
         fs::create_dir_all(&folder).unwrap();
         Self {
@@ -46,7 +46,7 @@ impl Clocks {
     }
 
     /// One that is right.
-    pub(crate) fn clock(&self) -> Arc<Clock> {
+    pub(super) fn clock(&self) -> Arc<Clock> {
         Arc::new(Clock::new(&self.library, self.new_path()).unwrap())
     }
 }

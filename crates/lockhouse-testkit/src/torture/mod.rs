@@ -23,7 +23,7 @@
 
 mod audit;
 mod client;
-pub(crate) mod clock;
+mod clock;
 mod cluster;
 mod console;
 mod crew;
