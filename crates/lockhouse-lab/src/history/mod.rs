@@ -12,7 +12,7 @@ mod promise;
 mod recorder;
 pub mod rows;
 
-pub use check::{check, check_moved, late_grants, overtaken, slow_commits};
+pub use check::{Circumstances, check, check_under, late_grants, overtaken, slow_commits};
 pub use lockhouse::Recorded;
 pub(crate) use lockhouse::{acquire, ended, refused};
 pub use moved::{Move, Moved};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lockhouse::{Lockhouse, Timestamp, Upkeep};
+use lockhouse::{Lockhouse, Timestamp};
 use tokio::time::{Instant, sleep};
 
 use super::client::{Client, Gate};
@@ -15,8 +15,8 @@ use super::subject::Subject;
 use super::turns::Turns;
 use crate::Failed;
 use crate::history::{
-    self, Answer, Asked, Call, Held, Move, Moved, Operation, Promise, Recorder, Refused, Violation,
-    check, check_moved, now_us, rows,
+    self, Answer, Asked, Call, Circumstances, Held, Move, Moved, Operation, Promise, Recorder,
+    Refused, Violation, check, check_under, now_us, rows,
 };
 
 const SHORT: Duration = Duration::from_millis(1_200);
@@ -273,8 +273,11 @@ impl Stage<'_> {
             Player::Lockhouse(lockhouse) if !moved.moves.is_empty() => {
                 let ids = history.iter().filter_map(Operation::id);
                 let rows = rows::told(lockhouse, ids, [self.semaphore.as_str()]).await?;
-                let stale_after = Upkeep::default().stale_after;
-                Ok(check_moved(history, &rows, moved, stale_after))
+                let circumstances = Circumstances {
+                    moved: moved.clone(),
+                    ..Circumstances::default()
+                };
+                Ok(check_under(&circumstances, history, &rows))
             }
             _ => Ok(check(history, None)),
         }

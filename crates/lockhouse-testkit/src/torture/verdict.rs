@@ -9,10 +9,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::probe::shows;
-use super::segment::{PLAIN, STALE_AFTER, Segment, TIMED};
+use super::segment::{PLAIN, Segment, TIMED};
 use super::{client, notes};
 use crate::history::{
-    Answer, Call, Moved, Operation, Refused, Rows, check_moved, late_grants, overtaken,
+    Answer, Call, Circumstances, Moved, Operation, Refused, Rows, check_under, late_grants,
+    overtaken,
 };
 use crate::linear::windows_with_losses;
 use crate::{answers, rows};
@@ -51,8 +52,6 @@ pub(super) struct Verdict {
 pub(super) struct Troubles {
     /// Answers may have been lost.
     pub(super) lost: Vec<(u64, u64)>,
-    /// Some process may have been unable to claim what was left to it.
-    pub(super) away: Vec<(u64, u64)>,
     /// When faults of a cluster had begun in this segment, and how long after that nobody may be served.
     pub(super) begun: Vec<(u64, Duration)>,
 }
@@ -119,8 +118,9 @@ pub(super) fn judge(
     segment: Segment,
     history: &[Operation],
     rows: &Rows,
-    (moved, troubles): (&Moved, &Troubles),
+    (circumstances, troubles): (&Circumstances, &Troubles),
 ) -> Verdict {
+    let moved = &circumstances.moved;
     let mut verdict = Verdict {
         permits: rows.permits.len() as u64,
         ..Verdict::default()
@@ -134,9 +134,9 @@ pub(super) fn judge(
     }
     let (history, guesses) = without_guesses(history, rows, moved, &troubles.lost);
     verdict.guesses = guesses;
-    let mut broken = check_moved(&history, rows, moved, STALE_AFTER);
+    let mut broken = check_under(circumstances, &history, rows);
     broken.extend(late_grants(&history, rows, moved, client::has_engine));
-    let (overtaken, in_turn) = overtaken(&history, &troubles.away);
+    let (overtaken, in_turn) = overtaken(&history, &circumstances.away);
     verdict.in_turn = in_turn;
     broken.extend(overtaken);
     verdict.violations = broken.iter().map(ToString::to_string).collect();

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
-use lockhouse::{Lockhouse, Timestamp, Upkeep};
+use lockhouse::{Lockhouse, Timestamp};
 use lockhouse_testkit::broken::{self, Broken, Sabotage, Variant};
 use lockhouse_testkit::drill::{Drill, SEMAPHORES};
 use lockhouse_testkit::history::{
-    Move, Moved, Operation, Promise, Rows, Violation, check, check_moved, now_us, overtaken, rows,
+    Circumstances, Move, Moved, Operation, Promise, Rows, Violation, check, check_under, now_us,
+    overtaken, rows,
 };
 
 /// The history of a drill on a store in memory, and its rows.
@@ -62,13 +63,16 @@ fn by_a_clock_that_was_set(history: &[Operation], mut rows: Rows) -> Vec<Violati
         to: begun.unwrap() - 1,
         off: OFF,
     };
-    let moved = Moved {
-        ahead: Timestamp::now().as_microsecond() - now_us().cast_signed(),
-        since: 0,
-        until: now_us(),
-        moves: vec![set],
+    let circumstances = Circumstances {
+        moved: Moved {
+            ahead: Timestamp::now().as_microsecond() - now_us().cast_signed(),
+            since: 0,
+            until: now_us(),
+            moves: vec![set],
+        },
+        ..Circumstances::default()
     };
-    check_moved(history, &rows, &moved, Upkeep::default().stale_after)
+    check_under(&circumstances, history, &rows)
 }
 
 #[tokio::test]

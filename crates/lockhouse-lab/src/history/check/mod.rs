@@ -32,7 +32,7 @@
 //! they have waiters: a waiter comes first even if there is room, unless it surely lacks a keyed
 //! semaphore (P11). The requests of a session count as held until the session may have lapsed.
 //! Purged rows count as lost, so the history must be younger than the purge's age. Staleness is checked by the age of the
-//! upkeep that swept: by its default, or as [`check_moved`] is given it.
+//! upkeep that swept: by its default, or as [`check_under`] is told.
 //!
 //! The cost is linear in the operations and rows, apart from sorting them and from three scans: of an owner's heartbeats for
 //! each of its requests, of a semaphore's capacities for each refusal as too large, and of the moves of a clock for each
@@ -58,14 +58,11 @@ mod templates;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
-
-use lockhouse::Upkeep;
-
 use super::rows::Rows;
 use super::{Moved, Operation, Violation, audit};
 use distance::Distance;
 pub use order::{overtaken, slow_commits};
+pub use scene::Circumstances;
 use scene::Scene;
 use templates::Templates;
 
@@ -73,37 +70,36 @@ use templates::Templates;
 ///
 /// The rows must have been read after the last operation ended.
 pub fn check(operations: &[Operation], rows: Option<&Rows>) -> Vec<Violation> {
-    let never = Moved::default();
-    let stale_after = Upkeep::default().stale_after;
-    let scene = Scene::new(operations, rows, &never, stale_after);
-    let templates = Templates::of(&scene);
-    let may_make = |name: &str| templates.match_name(name);
-    let mut found = rows.map_or_else(Vec::new, |rows| audit::broken(rows, &never, may_make));
-    found.extend(rows.map_or_else(Vec::new, |rows| {
-        ends::too_young_to_be_stale(rows, stale_after)
-    }));
+    let usual = Circumstances::default();
+    let scene = Scene::new(operations, rows, &usual);
+    let mut found = rows.map_or_else(Vec::new, |rows| of_rows(&scene, rows));
     found.extend(broken(&scene));
     found.extend(clock::told_too_late(&scene, |_| true));
     found
 }
 
-/// The same of a store whose clock was `moved` meanwhile: each request goes by the clock as it was,
-/// while order is that of the clock as it should have been. A request without a TTL is stale at the age of `stale_after`.
+/// The same under `circumstances`. If the store's clock was moved, each request goes by the clock as it was, while order is that
+/// of the clock as it should have been.
 ///
 /// How long a request lived is not judged where the clock was moved during its life, nor whether a
 /// grant was told too late: [`late_grants`] does.
-pub fn check_moved(
+pub fn check_under(
+    circumstances: &Circumstances,
     operations: &[Operation],
     rows: &Rows,
-    moved: &Moved,
-    stale_after: Duration,
 ) -> Vec<Violation> {
-    let truly = moved.set_right(rows);
-    let scene = Scene::new(operations, Some(&truly), moved, stale_after);
-    let templates = Templates::of(&scene);
-    let mut found = audit::broken(rows, moved, |name| templates.match_name(name));
-    found.extend(ends::too_young_to_be_stale(rows, stale_after));
+    let truly = circumstances.moved.set_right(rows);
+    let scene = Scene::new(operations, Some(&truly), circumstances);
+    let mut found = of_rows(&scene, rows);
     found.extend(broken(&scene));
+    found
+}
+
+/// The violations in the rows alone, with times as they were written.
+fn of_rows(scene: &Scene<'_>, rows: &Rows) -> Vec<Violation> {
+    let templates = Templates::of(scene);
+    let mut found = audit::broken(rows, scene.moved, |name| templates.match_name(name));
+    found.extend(ends::too_young_to_be_stale(rows, scene.stale_after));
     found
 }
 
@@ -117,7 +113,11 @@ pub fn late_grants(
     is_judged: impl Fn(u32) -> bool,
 ) -> Vec<Violation> {
     let truly = moved.set_right(rows);
-    let scene = Scene::new(operations, Some(&truly), moved, Duration::MAX);
+    let circumstances = Circumstances {
+        moved: moved.clone(),
+        ..Circumstances::default()
+    };
+    let scene = Scene::new(operations, Some(&truly), &circumstances);
     clock::told_too_late(&scene, is_judged)
 }
 

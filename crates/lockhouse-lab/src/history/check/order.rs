@@ -10,7 +10,7 @@
 //!
 //! A process that does not claim in time the permits that are left to it may be passed over. During a fault, or while commits
 //! are slow, that can be any process. So grants at such a time are not checked, and a waiter that waited through it counts as
-//! if it had arrived at its end.
+//! if it had arrived at its end. The same goes for a deletion of the semaphore.
 
 #[cfg(test)]
 mod tests;
@@ -43,7 +43,7 @@ pub fn overtaken(operations: &[Operation], troubled: &[(u64, u64)]) -> (Vec<Viol
         let (slow, quick): (Vec<_>, Vec<_>) = commits.iter().copied().partition(is_slow);
         let judge = Judge {
             commits: Commits::of(&quick),
-            troubled: merged([troubled, &slow].concat()),
+            troubled: merged([troubled, &slow, &deletions(operations, name)].concat()),
         };
         let mut is_known = vec![false; asks.len()];
         for (i, one) in asks.iter().enumerate() {
@@ -72,6 +72,18 @@ pub fn overtaken(operations: &[Operation], troubled: &[(u64, u64)]) -> (Vec<Viol
 pub fn slow_commits(operations: &[Operation]) -> Vec<(u64, u64)> {
     let all = commits(operations).into_values().flatten();
     all.filter(is_slow).collect()
+}
+
+/// When `semaphore` was deleted, possibly. Its line is deleted with it: a waiter of another process that learns of neither the
+/// deletion nor the new definition enters the line again.
+fn deletions(operations: &[Operation], semaphore: &str) -> Vec<(u64, u64)> {
+    let of_it = operations.iter().filter(|operation| {
+        let is_done = matches!(operation.answer, Answer::Done | Answer::Unknown);
+        is_done && matches!(&operation.call, Call::Delete { semaphore: of } if of == semaphore)
+    });
+    of_it
+        .map(|deletion| (deletion.begun, deletion.ended))
+        .collect()
 }
 
 fn violation(first: &Ask<'_>, second: &Ask<'_>) -> Violation {

@@ -81,7 +81,7 @@ pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     }
     let found = semaphores.iter_mut();
     found
-        .filter_map(|(name, semaphore)| semaphore.refuses(name))
+        .filter_map(|(name, semaphore)| semaphore.refuses(name, scene))
         .collect()
 }
 
@@ -206,7 +206,7 @@ fn possibly_held<'a>(
 }
 
 impl Semaphore<'_> {
-    fn refuses(&mut self, name: &str) -> Option<Violation> {
+    fn refuses(&mut self, name: &str, scene: &Scene<'_>) -> Option<Violation> {
         let capacity = self.capacity?;
         self.begins.finish();
         self.ends.finish();
@@ -216,7 +216,11 @@ impl Semaphore<'_> {
             if ask.begun <= reserves.last_end(ask.ended) {
                 continue;
             }
-            let is_waited_for = ask.begun <= waits.last_end(ask.ended);
+            let last_wait = waits.last_end(ask.ended);
+            let is_waited_for = ask.begun <= last_wait;
+            if last_wait > 0 && scene.is_troubled(ask) {
+                continue;
+            }
             let most = self.begins.before(ask.ended) - self.ends.before(ask.begun) - own;
             if most + count <= capacity {
                 let lost = self.lost.filter(|lost| lost.begun < ask.begun);

@@ -6,11 +6,10 @@ mod sessions;
 
 use std::time::Duration;
 
-use lockhouse::Upkeep;
-
 use crate::history::rows::{PermitRow, Rows, SemaphoreRow};
 use crate::history::{
-    Answer, Asked, Call, Held, Move, Moved, Operation, Promise, Refused, check, check_moved,
+    Answer, Asked, Call, Circumstances, Held, Move, Moved, Operation, Promise, Refused, check,
+    check_under,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -120,19 +119,28 @@ impl Story {
 
     fn found(&self) -> Vec<Promise> {
         if !self.moved.moves.is_empty() {
-            return self.found_if_stale_after(Upkeep::default().stale_after);
+            return self.found_under(Circumstances {
+                moved: self.moved.clone(),
+                ..Circumstances::default()
+            });
         }
         let found = check(&self.history, Some(&self.rows));
         found.iter().map(|violation| violation.promise).collect()
     }
 
-    fn found_if_stale_after(&self, age: Duration) -> Vec<Promise> {
-        let found = check_moved(&self.history, &self.rows, &self.moved, age);
+    fn found_under(&self, circumstances: Circumstances) -> Vec<Promise> {
+        let found = check_under(&circumstances, &self.history, &self.rows);
         found.iter().map(|violation| violation.promise).collect()
+    }
+
+    fn found_if_stale_after(&self, stale_after: Duration) -> Vec<Promise> {
+        self.found_under(Circumstances {
+            stale_after,
+            ..Circumstances::default()
+        })
     }
 }
 
-/// By the store's clock.
 fn stamp(at: u64) -> i64 {
     AHEAD + at.cast_signed()
 }

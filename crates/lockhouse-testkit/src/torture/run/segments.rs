@@ -9,14 +9,16 @@ use lockhouse::Upkeep;
 use tokio::time::{sleep, timeout};
 
 use super::{Judging, Run};
-use crate::history::{Answer, Call, Operation, Recorded};
+use crate::history::{Answer, Call, Circumstances, Operation, Recorded, slow_commits};
 use crate::rows;
 use crate::torture::audit::Auditor;
 use crate::torture::crew::{Client, Crew};
 use crate::torture::life::UNUSED;
 use crate::torture::notes::{self, Notes};
 use crate::torture::part::upkeep;
-use crate::torture::segment::{OURS, PLAIN, SLOTTED, Segment, TEMPLATE, TIMED, semaphores};
+use crate::torture::segment::{
+    OURS, PLAIN, SLOTTED, STALE_AFTER, Segment, TEMPLATE, TIMED, semaphores,
+};
 use crate::torture::verdict::{self, Troubles};
 
 /// How long clients may take to be done with a segment.
@@ -156,19 +158,27 @@ impl Run<'_> {
             }
         };
         let folder = self.size.folder.clone();
-        let moved = self.moved();
+        let mut circumstances = Circumstances {
+            moved: self.moved(),
+            stale_after: STALE_AFTER,
+            away: self.stage.away.clone(),
+        };
         let troubles = Troubles {
             lost: self.stage.troubled.clone(),
-            away: self.stage.away.clone(),
             begun: std::mem::take(&mut self.stage.begun),
         };
         let is_broken = std::mem::take(&mut self.is_segment_broken);
+        // SQLite's lock is not fair, and one process may be without it for seconds.
+        let is_unfair = self.crew.is_on_a_file();
         let verdict = tokio::task::spawn_blocking(move || {
             let history = verdict::history(&folder, segment);
-            let mut verdict = verdict::judge(segment, &history, &rows, (&moved, &troubles));
+            if is_unfair {
+                circumstances.away.extend(slow_commits(&history));
+            }
+            let mut verdict = verdict::judge(segment, &history, &rows, (&circumstances, &troubles));
             verdict.violations.extend(unlike);
             if is_broken || !verdict.violations.is_empty() {
-                verdict::keep(&folder, segment, &verdict, (&rows, &moved));
+                verdict::keep(&folder, segment, &verdict, (&rows, &circumstances.moved));
             }
             verdict
         });

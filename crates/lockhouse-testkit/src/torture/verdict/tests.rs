@@ -1,6 +1,7 @@
 use super::*;
 use crate::history::{Asked, FELLOWS, Held, Move};
 use crate::rows::{PermitRow, SemaphoreRow};
+use crate::torture::segment::STALE_AFTER;
 
 const SECOND: u64 = 1_000_000;
 const AHEAD: i64 = 1_000_000_000;
@@ -113,12 +114,16 @@ fn found(history: &[Operation], rows: &Rows, moves: &[Move]) -> Vec<String> {
         until: 9 * SECOND,
         moves: moves.to_vec(),
     };
+    let circumstances = Circumstances {
+        moved,
+        stale_after: STALE_AFTER,
+        away: vec![LOST],
+    };
     let troubles = Troubles {
         lost: vec![LOST],
-        away: vec![LOST],
         ..Troubles::default()
     };
-    judge(Segment(1), history, rows, (&moved, &troubles)).violations
+    judge(Segment(1), history, rows, (&circumstances, &troubles)).violations
 }
 
 #[test]
@@ -129,7 +134,7 @@ fn a_consistent_history_breaks_nothing() {
         Segment(1),
         &history,
         &rows,
-        (&Moved::default(), &Troubles::default()),
+        (&Circumstances::default(), &Troubles::default()),
     );
     assert_eq!((verdict.windows, verdict.permits), (5, 2));
 }
@@ -225,7 +230,7 @@ fn permits_that_do_not_return_by_their_expiry_are_found() {
         Segment(1),
         &history,
         &rows,
-        (&Moved::default(), &Troubles::default()),
+        (&Circumstances::default(), &Troubles::default()),
     );
     assert_eq!(verdict.refusals, 1);
     // As if it had not.
@@ -364,7 +369,12 @@ fn late_recovery_is_reported() {
             begun: vec![(begun, Duration::from_micros(within))],
             ..Troubles::default()
         };
-        let verdict = judge(Segment(1), &history, &rows, (&Moved::default(), &troubles));
+        let verdict = judge(
+            Segment(1),
+            &history,
+            &rows,
+            (&Circumstances::default(), &troubles),
+        );
         verdict.violations
     };
     let begun = 2 * SECOND + SECOND / 2;

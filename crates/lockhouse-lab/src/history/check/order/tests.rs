@@ -119,6 +119,26 @@ fn a_waiter_counts_as_one_that_came_at_the_end_of_a_slow_commit() {
     assert_eq!(of(releases(1_000, 5_100)), (0, 0), "it was granted then");
 }
 
+/// Another process may learn of neither the deletion nor the new definition, and enters the line again.
+#[test]
+fn a_waiter_counts_as_one_that_came_when_the_semaphore_was_deleted() {
+    let of = |name: &str, deleted_ms: u64, answer: Answer| {
+        let semaphore = name.into();
+        let deletion = Operation {
+            call: Call::Delete { semaphore },
+            ..asks(deleted_ms, deleted_ms + 100, answer)
+        };
+        let history = [waits(0, 9_000, 2), waits(5_000, 6_000, 1), deletion];
+        found(&history, &[])
+    };
+    assert_eq!(of("s", 4_300, Answer::Done), (1, 1));
+    assert_eq!(of("s", 4_500, Answer::Done), (0, 0));
+    assert_eq!(of("s", 4_500, Answer::Unknown), (0, 0));
+    let in_use = Answer::Refused(Refused::Other("in use".into()));
+    assert_eq!(of("s", 4_500, in_use), (1, 1));
+    assert_eq!(of("t", 4_500, Answer::Done), (1, 1));
+}
+
 #[test]
 fn a_slow_commit_on_another_semaphore_does_not_count() {
     let elsewhere = with(asks(1, 2, Answer::Unknown), |asked| {

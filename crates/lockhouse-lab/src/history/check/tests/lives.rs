@@ -329,6 +329,27 @@ fn a_renewal_that_is_answered_by_the_end_may_have_been_done_before_that() {
     assert_eq!(found(unknown, 5 * SECOND / 2), [Promise::P4, Promise::P9]);
 }
 
+/// P10: a waiter that left while its process could not work may still be in the line.
+#[test]
+fn a_refusal_after_a_waiter_in_trouble_is_not_judged() {
+    let found = |waits, away: Vec<(u64, u64)>| {
+        let mut story = story();
+        let waiter = Asked { waits, ..ask("a") };
+        story.says(SECOND, Call::Acquire(waiter), no_room());
+        story.says(3 * SECOND, Call::Acquire(ask("b")), no_room());
+        if !waits {
+            story.history.remove(1);
+        }
+        story.found_under(Circumstances {
+            away,
+            ..Circumstances::default()
+        })
+    };
+    assert_eq!(found(true, vec![(2 * SECOND, 4 * SECOND)]), []);
+    assert_eq!(found(true, vec![(4 * SECOND, 5 * SECOND)]), [Promise::P10]);
+    assert_eq!(found(false, vec![(2 * SECOND, 4 * SECOND)]), [Promise::P10]);
+}
+
 /// P2: the verdict names what is live.
 #[test]
 fn a_counter_that_drifted_is_shown_with_its_permits() {
