@@ -8,7 +8,8 @@ use crate::Invalid;
 /// The least and the greatest priority are this far from 0.
 pub const MAX_PRIORITY: i32 = 100;
 
-/// The waiting time that one step of priority is worth.
+/// The waiting time that one step of priority is worth. `order.rs` of the checker and `turns.rs` of the simulation have it once
+/// more, so that they check it.
 const STEP: Duration = Duration::from_secs(10);
 
 /// The priority of an ask among waiters: −100 to 100, by default 0. Each step puts it ahead of

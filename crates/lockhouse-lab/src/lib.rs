@@ -1,8 +1,8 @@
-//! Shows how hand-written locks break, and has the checker that finds it.
+//! Shows how hand-written locks break, and checks histories of calls against the promises.
 //!
 //! - [`history`] has the records of clients, and the checker that compares them with Lockhouse's promises.
 //! - [`strategy`] has the locks that people write in SQL, one file each, and [`redis`] those on Redis.
-//! - [`lab`] runs the same scenes with them and with Lockhouse, on any database.
+//! - [`lab`] runs the same scenes with the locks in SQL and with Lockhouse, on any database that the lab is given.
 //! - [`gate`] shows the effect of a stale writer, with a fence gate and without.
 //! - [`clock`] sets the clock that a process sees while it runs.
 //!

@@ -1,11 +1,11 @@
-//! The share of the server that each token may take at once, so that a flood of calls by one leaves the others theirs.
+//! Limits what each token may have of the server at once, so that a flood of calls by one token does not starve the others.
 //!
-//! - Waiting calls: at most so many of each token. A call for several semaphores counts once for every two, as each semaphore
+//! - Waiting calls: a token at its limit gets no further one. A call for several semaphores counts once for every two, as each semaphore
 //!   that somebody waits for takes memory.
-//! - Calls under way: at most so many of all tokens together, and three quarters of those of one. Further calls queue, each
-//!   token's in their order. Whenever a call ends, a call of the token with the fewest under way is next. A call that waits
+//! - Calls under way: at most so many for all tokens together, and at most three quarters of that for one token. Further calls
+//!   queue, first come, first served within each token. Whenever a call ends, a call of the token with the fewest under way is next. A call that waits
 //!   for room is under way for its first 100 ms only, as it costs little from then on.
-//! - Listings: at most 16 of each token, until their answers are read. The store makes two at a time, and an answer may take 1 MiB.
+//! - Listings: at most 16 of each token, until their answers are read. The engine runs two at a time, and an answer may take 1 MiB.
 //!
 //! Callers without a token are not told apart, and not limited here.
 
@@ -23,7 +23,7 @@ use tokio::time::sleep;
 /// How many calls of a token may queue; each takes some memory.
 const MOST_QUEUED: usize = 1024;
 
-/// How many listings a token may have at once. A store's line takes four times as many.
+/// How many listings a token may have at once. The engine's queue takes four times as many.
 const MOST_LISTINGS: usize = 16;
 
 /// A waiting call counts once for each group of up to this many semaphores that it asks for.

@@ -13,7 +13,7 @@ pub(crate) struct Bulkhead {
     queued: AtomicUsize,
 }
 
-/// A call that queues. Dropping it counts it no more.
+/// A call that queues. Dropping it decrements the count.
 struct Queued<'a>(&'a AtomicUsize);
 
 impl Bulkhead {

@@ -4,7 +4,7 @@
 /// `test::sqlite`, and so on.
 ///
 /// - After `sql:` only on stores that take SQL.
-/// - After `servers:` only on stores with a server, which has its own clock.
+/// - After `servers:` only on stores that take the time from a server.
 /// - After `row locks:` only on stores that lock rows.
 ///
 /// A new store is added to each list that it belongs to.

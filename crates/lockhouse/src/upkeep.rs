@@ -120,8 +120,8 @@ pub struct Maintaining {
 }
 
 impl Maintaining {
-    /// Stops the upkeep and hands the work to another process at once. A task that is under way is aborted; it can safely
-    /// be started again.
+    /// Stops the upkeep. Another process can take over as soon as this returns, and does when it next runs a task. A task that is
+    /// under way is aborted; it can safely be started again.
     pub async fn stop(self) {
         drop(self.stop);
         // A task that panicked has ended too.
@@ -152,7 +152,7 @@ impl Upkeep {
     /// Runs each task in a separate loop, so that a slow task delays no other.
     async fn run(&self, engine: &Engine, leadership: &Leadership<'_>) {
         let said = |what, result| said(engine, what, result);
-        let note = |what, result| note(engine, what, result);
+        let note = |what: &str, result| note(engine, what, result);
         let suspects: Vec<Mutex<Suspects>> = self.checks.iter().map(|_| Mutex::default()).collect();
         let sweep = every(self.sweep_every, leadership, |_| async {
             note("lapsed requests ended", engine.sweep_lapsed().await);
@@ -170,7 +170,7 @@ impl Upkeep {
                 let mut suspects = suspects.lock().await;
                 suspects.begin_round(&term);
                 let ended = self.check(engine, nth, &mut suspects).await;
-                note("requests of gone owners ended", ended);
+                note(&self.check_task(nth), ended);
             })
         });
         let purge = every(self.purge_every, leadership, |_| async {
@@ -208,6 +208,14 @@ impl Upkeep {
             purged: self.purge(engine).await?,
             history_purged: self.purge_history(engine).await?,
         })
+    }
+
+    /// The name of the task that asks the `nth` check. Each check fails for itself.
+    fn check_task(&self, nth: usize) -> String {
+        format!(
+            "requests of gone owners {:?} ended",
+            self.checks[nth].0.as_str()
+        )
     }
 
     /// Asks the `nth` check about its owners, and ends the requests of those that are gone.
@@ -294,7 +302,7 @@ async fn every<F: Future<Output = ()>>(
 }
 
 /// Logs how many rows a task changed, and records its [result](note).
-fn said(engine: &Engine, what: &'static str, result: Result<u64, Error>) {
+fn said(engine: &Engine, what: &str, result: Result<u64, Error>) {
     match &result {
         Ok(0) => tracing::debug!("no {what}"),
         Ok(count) => tracing::info!(count, "{what}"),
@@ -304,9 +312,46 @@ fn said(engine: &Engine, what: &'static str, result: Result<u64, Error>) {
 }
 
 /// Records the result of a task, and logs only its failure. The engine has logged how many requests it ended.
-fn note(engine: &Engine, what: &'static str, result: Result<u64, Error>) {
+fn note(engine: &Engine, what: &str, result: Result<u64, Error>) {
     if let Err(error) = &result {
         tracing::warn!(%error, "upkeep failed, it is tried again at its next turn");
     }
     engine.upkeep().did(what, result.err());
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::liveness::Verdict;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Never;
+
+    #[async_trait::async_trait]
+    impl OwnerCheck for Never {
+        async fn verdict(&self, _: &Owner) -> Verdict {
+            Verdict::Unknown
+        }
+    }
+
+    /// A check that works leaves the failure of another as it is.
+    #[test]
+    fn each_check_is_a_task_with_its_own_failure() {
+        let check = |pattern: &str| {
+            let check: Arc<dyn OwnerCheck> = Arc::new(Never);
+            (OwnerPattern::new(pattern), check)
+        };
+        let upkeep = Upkeep {
+            checks: vec![check("job-*"), check("pid-*")],
+            ..Upkeep::default()
+        };
+        let mut health = Health::default();
+        health.takes_role(UpkeepState::Working);
+        health.did(&upkeep.check_task(0), Some(Error::Overloaded));
+        health.did(&upkeep.check_task(1), None);
+        assert!(matches!(health.state(), UpkeepState::Failing(why) if why.contains("job-*")));
+        health.did(&upkeep.check_task(0), None);
+        assert_eq!(health.state(), UpkeepState::Working);
+    }
 }

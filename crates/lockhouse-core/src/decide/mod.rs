@@ -178,6 +178,7 @@ impl Scene {
         semaphore
     }
 
+    /// The new expiry counts from now. A shorter TTL makes it earlier.
     fn renew(&mut self, external_id: &ExternalId, ttl: Option<Ttl>, by: Option<&Owner>) -> Outcome {
         let request = self
             .requests

@@ -28,7 +28,8 @@ use super::{Batch, Error, Kind};
 use crate::{Changes, Command, ExternalId, Footprint, Loaded, Outcome, decide};
 
 /// How many rounds of load and save a batch gets. A store that locks needs three or four at worst.
-/// An optimistic store needs more under contention, and pauses between them.
+/// An optimistic store needs more under contention. It pauses in [`save`](Transaction::save) before it answers that the
+/// commit is outdated.
 const ROUNDS: usize = 24;
 
 /// The load and the save of a batch, which a store implements.

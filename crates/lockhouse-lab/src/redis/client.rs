@@ -1,4 +1,4 @@
-//! A client of a lock, and the gate that delays it.
+//! A client of a lock, and the breakpoint that stops it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use super::turns::Turns;
 use crate::history::Asked;
 
-/// How long a server may take to answer, on a busy machine too. No scene is about one that does not.
+/// How long a server may take to answer, on a busy machine too. No scene has a server that does not answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Deletes a key that still has the value.
@@ -25,8 +25,8 @@ pub struct Client {
     pub(super) capacity: i64,
     /// How far its clock is off.
     clock_off: Duration,
-    /// Where it is held, once.
-    pub(super) gate: Option<Arc<Gate>>,
+    /// The breakpoint at which it stops, once.
+    pub(super) breakpoint: Option<Arc<Breakpoint>>,
     /// In what order its messages arrive among those of others.
     pub(super) turns: Option<(Arc<Turns>, usize)>,
     /// The values that it has written, by the id of the ask.
@@ -47,7 +47,7 @@ impl Client {
             nodes,
             capacity,
             clock_off,
-            gate: None,
+            breakpoint: None,
             turns: None,
             written: HashMap::new(),
         })
@@ -58,10 +58,10 @@ impl Client {
         &mut self.nodes[0]
     }
 
-    /// Waits where the lock is weak, if somebody holds it there.
-    pub(super) async fn between(&mut self) {
-        if let Some(gate) = self.gate.take() {
-            gate.pass().await;
+    /// The weak point of the lock: stops here if a breakpoint is set.
+    pub(super) async fn weak_point(&mut self) {
+        if let Some(breakpoint) = self.breakpoint.take() {
+            breakpoint.stop().await;
         }
     }
 
@@ -78,33 +78,33 @@ impl Client {
     }
 }
 
-/// Holds one client until it is opened.
+/// Stops one client until it is resumed.
 #[derive(Debug)]
-pub struct Gate {
+pub struct Breakpoint {
     reached: Semaphore,
-    open: Semaphore,
+    resumed: Semaphore,
 }
 
-impl Gate {
-    pub(super) fn closed() -> Arc<Self> {
+impl Breakpoint {
+    pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             reached: Semaphore::new(0),
-            open: Semaphore::new(0),
+            resumed: Semaphore::new(0),
         })
     }
 
-    async fn pass(&self) {
+    async fn stop(&self) {
         self.reached.add_permits(1);
         // It is never closed as a semaphore.
-        let _ = self.open.acquire().await;
+        let _ = self.resumed.acquire().await;
     }
 
     pub(super) async fn reached(&self) {
         let _ = self.reached.acquire().await;
     }
 
-    pub(super) fn open(&self) {
-        self.open.add_permits(1);
+    pub(super) fn resume(&self) {
+        self.resumed.add_permits(1);
     }
 }
 

@@ -46,7 +46,7 @@ impl Lock for GetDel {
         if owner.as_ref() != Some(&asked.id) {
             return Ok(false);
         }
-        at.between().await;
+        at.weak_point().await;
         let mut delete = ::redis::cmd("DEL");
         delete.arg(key(asked)).query_async(at.node()).await
     }

@@ -9,8 +9,8 @@ use super::scene::Scene;
 use crate::history::{Asked, Promise};
 
 /// The value is when the lock expires, by its holder's clock. A client that finds it expired swaps
-/// in a new value, and has the lock if it swapped out the value that it had read. A client that
-/// swapped in vain has changed the value all the same.
+/// in a new value, and has the lock if it swapped out the value that it had read. A client
+/// whose swap failed has still changed the value.
 pub(super) struct Getset;
 
 #[async_trait]
@@ -56,7 +56,7 @@ impl Lock for Getset {
         if read.is_some_and(|read| read > at.now_ms()) {
             return Ok(false);
         }
-        at.between().await;
+        at.weak_point().await;
         let mut swap = ::redis::cmd("GETSET");
         swap.arg(key(asked)).arg(&expires_at);
         let was: Option<i64> = swap.query_async(at.node()).await?;

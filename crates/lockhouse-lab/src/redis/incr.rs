@@ -9,7 +9,7 @@ use super::scene::Scene;
 use crate::history::{Asked, Promise};
 
 /// The counter does not know its holders. It expires as a whole, so a dead client's permit comes back only if nobody
-/// else comes, and a late client gives back what is counted no more.
+/// else comes, and a late client gives back a permit that is no longer counted.
 pub(super) struct Incr;
 
 #[async_trait]
@@ -19,7 +19,7 @@ impl Lock for Incr {
     }
 
     fn about(&self) -> &'static str {
-        "INCR, and DECR if that is too much; every acquire pushes the expiry of the counter"
+        "INCR, and DECR if that is too much; every grant extends the expiry of the counter"
     }
 
     fn expected(&self) -> &'static [Expected] {

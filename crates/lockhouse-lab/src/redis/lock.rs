@@ -27,7 +27,7 @@ pub trait Lock: Send + Sync {
     /// Takes a permit of the semaphore, if there is room.
     async fn acquire(&self, at: &mut Client, asked: &Asked) -> RedisResult<bool>;
 
-    /// Gives back the permit that was taken as `asked`; whether there was one.
+    /// Gives back the permit that was taken as `asked`. Returns whether there was one.
     async fn release(&self, at: &mut Client, asked: &Asked) -> RedisResult<bool>;
 }
 

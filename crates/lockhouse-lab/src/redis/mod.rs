@@ -1,8 +1,8 @@
 //! The locks that articles show on Redis, and the scenes that break them.
 //!
-//! Each lock is written as articles show it. A [`Gate`] only delays a client at the weak point of the lock, so that a race
-//! that takes months to show in production shows at once. Redlock has a client for each of five servers. [`try_out`] starts
-//! the servers of each scene, and kills them afterwards.
+//! Each lock is written as articles show it. A [`Breakpoint`] only stops a client at the weak point of the lock, so that a race that
+//! takes months to show in production shows at once. A client of Redlock has a connection to each of five servers. [`try_out`]
+//! starts the servers of each scene, and kills them afterwards.
 
 mod client;
 mod del;
@@ -20,7 +20,7 @@ mod told;
 mod turns;
 mod verdict;
 
-pub use client::{Client, Gate};
+pub use client::{Breakpoint, Client};
 pub use lock::{Expected, Lock};
 pub use scene::Scene;
 pub use subject::{Part, Subject};

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use lockhouse::{Lockhouse, Timestamp};
 use tokio::time::{Instant, sleep};
 
-use super::client::{Client, Gate};
+use super::client::{Breakpoint, Client};
 use super::lock::Lock;
 use super::scene::Scene;
 use super::servers::Servers;
@@ -21,16 +21,16 @@ use crate::history::{
 
 const SHORT: Duration = Duration::from_millis(1_200);
 
-/// When what has the short time to live has surely expired.
+/// After this time a lock with the TTL [`SHORT`] has surely expired.
 const LATER: Duration = Duration::from_millis(1_500);
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// How long after its time a permit is looked for: longer than the promise.
+/// How long after expiry a scene tries to acquire: longer than P10 allows.
 const LOOKED_FOR: Duration = Duration::from_millis(1_400);
 
-/// The time to live of those that come again and again. It is longer than a busy machine pauses, so that a counter which
-/// each of them keeps for longer does not expire in between.
+/// The TTL of clients that acquire again and again. It is longer than a busy machine pauses, so that the counter which they
+/// extend does not expire in between.
 const OFTEN: Duration = Duration::from_secs(5);
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -107,9 +107,11 @@ struct Stage<'a> {
 impl Stage<'_> {
     async fn dies_halfway(&mut self) -> Result<(), Failed> {
         let mut victim = self.client().await?;
-        let gate = victim.hold();
+        let breakpoint = victim.stop_at_weak_point();
         let ask = self.ask("victim", SHORT);
-        victim.acquire_and_die(&self.recorder, &ask, &gate).await;
+        victim
+            .acquire_and_die(&self.recorder, &ask, &breakpoint)
+            .await;
         self.wait_for_room().await
     }
 
@@ -150,11 +152,11 @@ impl Stage<'_> {
         let (mut slow, mut next) = (self.client().await?, self.client().await?);
         let (of_slow, of_next) = (self.ask("slow", SHORT), self.ask("next", LONG));
         slow.acquire(&self.recorder, &of_slow).await;
-        let gate = slow.hold();
+        let breakpoint = slow.stop_at_weak_point();
         let others = async {
             sleep(LATER).await;
             next.acquire(&self.recorder, &of_next).await;
-            gate.open();
+            breakpoint.resume();
         };
         tokio::join!(slow.release(&self.recorder, &of_slow), others);
         self.third().await
@@ -180,19 +182,19 @@ impl Stage<'_> {
         sleep(LATER).await;
         let (mut first, mut second) = (self.client().await?, self.client().await?);
         let (of_first, of_second) = (self.ask("first", SHORT), self.ask("second", LONG));
-        let gates = [first.hold(), second.hold()];
+        let breakpoints = [first.stop_at_weak_point(), second.stop_at_weak_point()];
         let is_hand = matches!(self.player, Player::Hand(_));
-        let (recorder, held) = (&self.recorder, &gates);
+        let (recorder, stopped) = (&self.recorder, &breakpoints);
         let acquired = async {
             if is_hand {
-                held[1].reached().await;
-                held[0].reached().await;
+                stopped[1].reached().await;
+                stopped[0].reached().await;
             }
-            held[0].open();
+            stopped[0].resume();
         };
         let swaps_first = async {
             first.acquire(recorder, &of_first).await;
-            held[1].open();
+            stopped[1].resume();
         };
         let swaps_second = async {
             if !is_hand {
@@ -216,7 +218,7 @@ impl Stage<'_> {
         Ok(self.late_write(&of_first, &of_second))
     }
 
-    /// The next holder has written to the resource, and then the first does, which does not know how late it is.
+    /// The next holder has written to the resource, and then the first holder writes late. That breaks P7 unless its fence is lower.
     fn late_write(&self, of_first: &Answer, of_next: &Answer) -> Option<Violation> {
         let is_refused = fence(of_first) < fence(of_next);
         let what = "the resource cannot tell the late write of an earlier holder";
@@ -224,7 +226,7 @@ impl Stage<'_> {
         (!is_refused).then_some(violation)
     }
 
-    /// One client reaches servers 0 to 2, the other 2 to 4, and something happens to the one in the middle. The answers to both.
+    /// One client reaches servers 0 to 2, the other 2 to 4, and something happens to the one in the middle. Returns the answers to both.
     async fn two_majorities(
         &mut self,
         trouble: impl Future<Output = Result<(), Failed>>,
@@ -240,7 +242,7 @@ impl Stage<'_> {
         Ok((of_one, of_other))
     }
 
-    /// How the clock was moved. Where there is no other clock, holds expire early: then only a fence protects the resource.
+    /// Returns how the clock was moved. If a lock has no other clock, holds expire early: then only a fence protects the resource.
     async fn jumped_clock(
         &mut self,
         servers: &Servers,
@@ -380,13 +382,13 @@ enum How {
 }
 
 impl Actor {
-    /// Holds it at the next point where its lock is weak.
-    fn hold(&mut self) -> Arc<Gate> {
-        let gate = Gate::closed();
+    /// Has it stop at the next weak point of its lock.
+    fn stop_at_weak_point(&mut self) -> Arc<Breakpoint> {
+        let breakpoint = Breakpoint::new();
         if let How::Hand(_, client) = &mut self.how {
-            client.gate = Some(Arc::clone(&gate));
+            client.breakpoint = Some(Arc::clone(&breakpoint));
         }
-        gate
+        breakpoint
     }
 
     async fn acquire(&mut self, recorder: &Recorder, ask: &Asked) -> Answer {
@@ -396,12 +398,12 @@ impl Actor {
             .await
     }
 
-    /// It dies at `gate`, which is behind the command that takes the permit; or when it is answered.
-    async fn acquire_and_die(&mut self, recorder: &Recorder, ask: &Asked, gate: &Gate) {
+    /// The client dies at `breakpoint`, right after the command that takes the permit, or when it gets its answer.
+    async fn acquire_and_die(&mut self, recorder: &Recorder, ask: &Asked, breakpoint: &Breakpoint) {
         let died = async {
             tokio::select! {
                 answer = self.how.acquire(ask) => answer,
-                () = gate.reached() => granted(ask),
+                () = breakpoint.reached() => granted(ask),
             }
         };
         let call = Call::Acquire(ask.clone());

@@ -59,7 +59,7 @@ impl Lock for Redlock {
             Expected {
                 scene: Scene::JumpedClock,
                 breaks: &[Promise::P1, Promise::P7],
-                why: "the key expires an hour early on that server, which says yes to the second client",
+                why: "the key expires at once on that server, which says yes to the second client; no fence tells the two apart",
             },
             Expected {
                 scene: Scene::LateRelease,

@@ -81,7 +81,7 @@ impl Servers {
         self.servers.iter().map(Server::url).collect()
     }
 
-    /// Kills a server, or the last one if there are fewer, and starts it again with the data that it has on disk.
+    /// Kills the server of index `nth`, or the last one if there are fewer, and starts it again. Data in memory are lost.
     pub(super) async fn restart(&mut self, nth: usize) -> Result<(), Failed> {
         let last = self.servers.len() - 1;
         let server = &mut self.servers[nth.min(last)];

@@ -42,7 +42,7 @@ impl Lock for SetnxExpire {
         if !set.query_async(at.node()).await? {
             return Ok(false);
         }
-        at.between().await;
+        at.weak_point().await;
         let mut expire = ::redis::cmd("PEXPIRE");
         expire.arg(key(asked)).arg(ttl_ms(asked));
         expire.query_async(at.node()).await

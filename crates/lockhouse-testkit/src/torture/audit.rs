@@ -1,5 +1,5 @@
-//! Audits the rows of the running segment while clients work on it. Each look at them must find P1, P2, P3, P7 and P8 kept, and
-//! what the looks before saw: a row changes by renewals until it ends, and not after that; none is deleted; and fences rise.
+//! Audits the rows of the running segment while clients work on it. Each audit must find P1, P2, P3, P7 and P8 kept, and
+//! be consistent with the audits before: a row changes by renewals until it ends, and not after that; none is deleted; and fences rise.
 
 use std::collections::HashMap;
 

@@ -19,12 +19,12 @@ use super::segment::Segment;
 use crate::broken;
 use crate::history::Recorded;
 
-/// How often calls are begun that depend on no others: so that whoever waits for the answer of one
-/// that is lost is not taken for one who is not at work.
+/// How often a client begins probes. They depend on no other call, so a task that waits for a lost answer does not make its
+/// client look stuck.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
-/// How many of these calls a client makes at once: those of ten seconds. Each is made again until it is answered, so without a
-/// bound a slow machine would have more and more to do, and recover from no fault.
+/// The most probes of a client at once, about those of ten seconds. Each is repeated until it is answered, so without a limit a
+/// slow machine would have more and more to do, and would not recover.
 const PROBES_AT_ONCE: usize = 90;
 
 /// The calls of a client are noted under numbers of its own: those of its tasks and of what it probes.
@@ -32,14 +32,14 @@ const FELLOWS: u32 = 1_000;
 
 const SAY_EVERY: Duration = Duration::from_millis(100);
 
-/// How a client gets on, as it says.
+/// The progress of a client, as it prints it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Says {
     /// The segment whose calls are counted.
     pub(super) segment: u32,
     /// Calls that were answered.
     pub(super) answered: u64,
-    /// When the calls began, at the soonest, by which all was last seen at work that it asks for.
+    /// When the earliest call began of the last ones that showed all parts at work.
     pub(super) at_work_us: u64,
     /// Whether all segments before this one are over.
     pub(super) is_over: bool,

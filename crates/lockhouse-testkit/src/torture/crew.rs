@@ -271,7 +271,7 @@ impl Crew {
         text.parse().ok()
     }
 
-    /// Whether the database has no connection left for who comes as all do.
+    /// Whether the database refuses the connection of an ordinary user.
     pub(super) async fn has_no_connection_left(&self) -> bool {
         let refused = Console::connect(&self.direct_url).await.err();
         let words = [
@@ -376,7 +376,7 @@ impl Crew {
 }
 
 impl Client {
-    /// How it gets on.
+    /// Its progress.
     pub(super) fn says(&self) -> Says {
         Says::read(&self.process.says()).unwrap_or_default()
     }

@@ -99,7 +99,7 @@ pub const ALL: [(Fault, &str); 28] = [
     (LockStorm, "lock-storm"),
 ];
 
-/// The faults that do not apply to a store, and why. SQLite has only the links to the servers.
+/// The faults that do not apply to a store, and why. On SQLite, faults of links affect only the links to servers.
 const LEFT_OUT: [(&str, &[Fault], &str); 5] = [
     (
         "sqlite",
@@ -149,7 +149,7 @@ impl Fault {
         )
     }
 
-    /// Whether it is done by a proxy, which does one thing at a time.
+    /// Whether a proxy causes it. A proxy causes one fault at a time.
     fn is_of_a_proxy(self) -> bool {
         let of_http = matches!(
             self,
@@ -158,7 +158,7 @@ impl Fault {
         of_http || self.is_of_a_link() || self.is_at_commit() || self == Connections
     }
 
-    /// Whether, of these two at once, one could undo the other.
+    /// Whether one of these two faults could undo the other.
     pub fn is_in_the_way_of(self, other: Self) -> bool {
         let is_never_to_come = |commit: Self, other| commit.is_at_commit() && other == ReadOnly;
         (self.is_of_the_database() && other.is_of_the_database())

@@ -18,11 +18,11 @@ use crate::history::{Answer, Asked, Recorded, Refused, now_us};
 /// A call that takes longer has no end.
 const ENDLESS: Duration = Duration::from_secs(60);
 
-/// After so long, whoever left a permit to its time asks what became of it: the checker knows, even if
-/// clocks are set later, and has had seconds in which it was to be free.
+/// After this time a task asks what became of a permit that it left to expire, so that the checker knows its end even if clocks
+/// are set later.
 const LEFT_FOR: Duration = Duration::from_secs(4);
 
-/// How often one is asked again that was not answered once and is to be granted at last.
+/// How often a task repeats an ask whose answer was lost, until it is granted.
 const UNTIL_GRANTED: u32 = 200;
 
 /// The identity of a task.
@@ -227,7 +227,7 @@ impl Life {
         Duration::from_millis(ms)
     }
 
-    /// One of a template's semaphores, or two; and of those without one at most one, or slots.
+    /// One or two of the template's semaphores, and at most one other, which may be the slotted one.
     async fn hold_by_key(&mut self) {
         let ttl_ms = *self.choose(&[150, 600]);
         let mut ask = self.ask(&KEYED, Some(ttl_ms));

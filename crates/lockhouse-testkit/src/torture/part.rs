@@ -58,7 +58,7 @@ pub(super) fn upkeep() -> Upkeep {
     }
 }
 
-/// A server on a free port, which it says.
+/// A server on a free port, which it prints.
 async fn serve(url: &str) {
     let lockhouse = loop {
         match broken::connect(url).await {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::faults::Fault;
 
-/// The longest time to live that clients ask for; who is stopped, or has its clock set, is so for longer.
+/// The longest TTL that clients ask for. A process is stopped, and a clock is off, for longer than that.
 pub const LONGEST_TTL_MS: u64 = 3_000;
 
 const LEAST_CALM_MS: u64 = 300;
@@ -37,9 +37,9 @@ pub enum Point {
 /// The direction of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From who asks.
+    /// From the caller.
     Asking,
-    /// From who answers.
+    /// From the one that is called.
     Answering,
 }
 
@@ -50,9 +50,9 @@ pub struct Staged {
     pub fault: Fault,
     /// The target among the possible ones, by number modulo their count.
     pub whom: usize,
-    /// Where it makes a difference.
+    /// Where in the COMMIT, for the faults around one.
     pub point: Point,
-    /// Where it makes a difference.
+    /// In which direction, for `OneWay`.
     pub direction: Direction,
     /// By how many hours a clock is set.
     pub hours: i64,
@@ -115,7 +115,7 @@ impl Plan {
         self
     }
 
-    /// Every fault lasts for so long, and a long time without faults precedes each.
+    /// Every fault lasts this long, and a long time without faults precedes each.
     pub fn on_a_cluster(mut self, lasts_ms: RangeInclusive<u64>) -> Self {
         self.lasts_ms = Some(lasts_ms);
         self
@@ -174,7 +174,7 @@ impl Plan {
         self.alone.extend(faults);
     }
 
-    /// Of all, in a drawn order, without one that comes more seldom, if it is not its turn.
+    /// All faults in a drawn order; usually without `DiskFull`, which comes more seldom.
     fn some(&mut self) -> Vec<Fault> {
         let mut some = self.faults.clone();
         self.random.shuffle(&mut some);

@@ -54,19 +54,19 @@ pub(super) fn asked_of(call: &Call) -> Vec<String> {
     }
 }
 
-/// Whether the answer shows that, of so many things.
+/// Whether the answer shows that all of `things` were reached.
 pub(super) fn shows(answer: &Answer, things: usize) -> bool {
     match answer {
         Answer::Granted { now, .. } => *now,
         Answer::Done | Answer::Refused(Refused::Exhausted(_)) => true,
-        // Which of several it was does not matter to who asks.
+        // Of several, it does not say which.
         Answer::Refused(Refused::TooMuch | Refused::UnknownSemaphore) => things == 1,
         _ => false,
     }
 }
 
-/// Asks for a permit of each of `names`, until there is an answer, and gives back what it got. When it
-/// was first answered by the rules.
+/// Asks for a permit of each of `names`, until there is an answer, and gives back what it got. Returns when
+/// it first got an answer by the rules.
 pub(super) async fn ask(
     client: &Recorded,
     segment: Segment,

@@ -52,7 +52,7 @@ impl Process {
         self.child.id()
     }
 
-    /// The last line that it said.
+    /// The last line that it printed.
     pub(super) fn says(&self) -> String {
         self.last_line
             .lock()

@@ -88,8 +88,8 @@ impl Report {
         self.violations.extend(verdict.violations);
     }
 
-    /// Faults that were there together were mended, for which the database had to be started so often,
-    /// and all were at work again after that time, of `allowed` at most.
+    /// Records that `faults`, which were active together, were mended: how often the database had to be started, and after what time
+    /// all were at work again, of `allowed` at most.
     pub(super) fn mended(
         &mut self,
         faults: &[Fault],
@@ -107,7 +107,7 @@ impl Report {
         }
     }
 
-    /// It was to be, and did not come about.
+    /// Records a planned fault that did not happen.
     pub(super) fn missed(&mut self, fault: Fault) {
         *self.missed.entry(fault.to_string()).or_default() += 1;
     }

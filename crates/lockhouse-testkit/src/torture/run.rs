@@ -117,7 +117,7 @@ fn held_for_ever(late: i64) -> Option<String> {
     (late > 0).then(|| format!("P10: {late} requests are held for ever"))
 }
 
-/// A segment on its way to its verdict, and whether it is broken whatever that says.
+/// A segment that is being judged, and whether the run itself has found it broken.
 struct Judging {
     segment: Segment,
     is_broken: bool,
@@ -137,7 +137,7 @@ struct Run<'a> {
     auditor: Auditor,
     /// Deletes requests that were judged, and returns how many.
     purging: Option<JoinHandle<u64>>,
-    /// Besides what the verdict on it says.
+    /// Whether the run itself has found the segment broken.
     is_segment_broken: bool,
     judging: Option<Judging>,
     /// In segments that are over.
@@ -248,7 +248,7 @@ impl Run<'_> {
         let mended = now_us();
         self.stage.troubled.push((begun, mended));
         if is_of_the_database || starts > 0 {
-            // Of a database that was killed, what was seen last may not have been committed.
+            // After a kill of the database, the rows that were read last may not have been committed.
             self.auditor = Auditor::default();
         }
         self.look_for_the_dead();
@@ -351,7 +351,7 @@ impl Run<'_> {
         }
     }
 
-    /// Something that is no verdict on a history; so that of the segment is kept.
+    /// Records a violation that is not of a verdict. The notes of the segment are kept.
     fn broke(&mut self, what: String) {
         self.report.violations.push(what);
         self.is_segment_broken = true;

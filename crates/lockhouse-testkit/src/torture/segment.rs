@@ -43,8 +43,8 @@ pub(super) const TEMPLATE: (&str, u32) = ("key/*", 2);
 /// Semaphores of the template.
 pub(super) const KEYED: [(&str, u32); 3] = [("key/a", 2), ("key/b", 2), ("key/c", 2)];
 
-/// For how many tasks of each client the capacities are meant; of those that are fought over there is
-/// more where there are more.
+/// The number of tasks of each client that the capacities are meant for. With more tasks, the semaphores that they fight over
+/// have more.
 const TASKS: u32 = 8;
 
 /// The capacity of a semaphore of `usual` capacity, if each client runs `tasks` tasks.

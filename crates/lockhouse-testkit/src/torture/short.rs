@@ -19,7 +19,7 @@ const REST: Duration = Duration::from_millis(60);
 /// How long a run may take until each fault has come.
 const AT_MOST: Duration = Duration::from_secs(300);
 
-/// Tortures `store` until each fault has come once, if `sets` changes nothing of that, and prints the report. `program` is
+/// Tortures `store` until each fault has come once, unless `sets` changes that, and prints the report. `program` is
 /// `torture`, of which the run's processes are. The seed is `LOCKHOUSE_TORTURE_SEED`, or 1.
 ///
 /// The notes of a run that broke a promise are kept, if it was not broken on purpose.

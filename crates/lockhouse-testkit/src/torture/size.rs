@@ -32,11 +32,11 @@ pub struct Size {
     pub fill: bool,
     /// The folder of `scripts/services`.
     pub scripts: PathBuf,
-    /// Clients and servers do without the store's locks, to see that it is found out.
+    /// Clients and servers do without the store's locks, to test that the run detects it.
     pub without_locks: bool,
-    /// Clients and servers break the store in this way, to see that it is found out.
+    /// Clients and servers break the store in this way, to test that the run detects it.
     pub flaw: Option<Flaw>,
-    /// Mends a fault only when all should have been at work again, to see that it is found out.
+    /// Mends a fault only when all should have been at work again, to test that the run detects it.
     pub mends_late: bool,
     /// After how many rounds the history is checked.
     pub rounds: usize,

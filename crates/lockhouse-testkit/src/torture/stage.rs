@@ -20,7 +20,7 @@ use crate::redis::is_redis;
 /// How long a COMMIT is waited for. In a mix there may be none.
 const COMMIT_COMES: Duration = Duration::from_secs(2);
 
-/// How long one may take that has looked whether to die, until it does.
+/// How long a process may take to die after it has read that it is to.
 const LOOKED_WITHIN: Duration = Duration::from_millis(50);
 
 const SIGKILL: i32 = 9;
@@ -35,7 +35,7 @@ pub(super) struct Stage {
     pub(super) troubled: Vec<(u64, u64)>,
     /// When a process may have been unable to work, until all were at work again.
     pub(super) away: Vec<(u64, u64)>,
-    /// When faults of a cluster had begun, and how long after that nobody may be served.
+    /// When the faults of a cluster had begun, and how long after that the cluster may serve nobody.
     pub(super) begun: Vec<(u64, Duration)>,
     /// Processes that were killed on purpose, or are known to have ended.
     pub(super) killed: Vec<u32>,
@@ -108,8 +108,7 @@ impl Stage {
         true
     }
 
-    /// Mends all that there may be, as an operator would: ends it, starts the database if it is not
-    /// there, and nothing else.
+    /// Ends all faults as an operator would: ends each one, starts the database if it is down, and does nothing else.
     pub(super) async fn mend(&mut self, crew: &mut Crew, faults: &[Staged]) {
         self.nuisances.clear();
         self.free_disk();

@@ -33,7 +33,7 @@ pub(super) struct Verdict {
     pub(super) permits: u64,
     /// How many of these ended in which way.
     pub(super) ended: BTreeMap<String, u64>,
-    /// How many releases more than one were told to have been the one.
+    /// How many releases several callers were told that they had made.
     pub(super) guesses: u64,
     pub(super) windows: u64,
     pub(super) windows_passed_over: u64,
@@ -52,7 +52,7 @@ pub(super) struct Verdict {
 pub(super) struct Troubles {
     /// Answers may have been lost.
     pub(super) lost: Vec<(u64, u64)>,
-    /// When faults of a cluster had begun in this segment, and how long after that nobody may be served.
+    /// When the faults of a cluster in this segment had begun, and how long after that the cluster may serve nobody.
     pub(super) begun: Vec<(u64, Duration)>,
 }
 

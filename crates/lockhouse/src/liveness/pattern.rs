@@ -21,6 +21,11 @@ impl OwnerPattern {
         Self(pattern.into())
     }
 
+    /// The pattern as text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Whether the pattern matches `owner`.
     pub fn fits(&self, owner: &Owner) -> bool {
         if owner.name().is_empty() {

@@ -34,7 +34,7 @@ impl fmt::Display for UpkeepState {
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     role: UpkeepState,
-    failed: BTreeMap<&'static str, String>,
+    failed: BTreeMap<String, String>,
 }
 
 impl Health {
@@ -53,7 +53,10 @@ impl Health {
             return;
         }
         if let UpkeepState::Failing(why) = &role {
-            tracing::warn!(why, "the upkeep cannot run: expired requests are not ended");
+            tracing::warn!(
+                why,
+                "the upkeep cannot run: stale requests are not ended, and old rows not deleted"
+            );
         }
         if role != UpkeepState::Working {
             self.failed.clear();
@@ -62,9 +65,9 @@ impl Health {
     }
 
     /// Records how a task ended.
-    pub(crate) fn did(&mut self, task: &'static str, error: Option<Error>) {
+    pub(crate) fn did(&mut self, task: &str, error: Option<Error>) {
         match error {
-            Some(error) => self.failed.insert(task, error.to_string()),
+            Some(error) => self.failed.insert(task.to_owned(), error.to_string()),
             None => self.failed.remove(task),
         };
     }

@@ -19,7 +19,7 @@ use crate::{Code, Error, Lockhouse, Permit};
 /// The reserved semaphore.
 const SEMAPHORE: &str = "lockhouse:upkeep";
 
-/// The longest time that the upkeep stops after its process died.
+/// The longest TTL of the permit. After the leader died, another process takes over when it next runs a task after that time.
 pub(super) const MOST_TTL: Duration = Duration::from_secs(30);
 
 /// The shortest TTL: a process that is merely slow should keep the permit.
