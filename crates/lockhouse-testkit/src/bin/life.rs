@@ -22,7 +22,7 @@ runs (all, unless named):
   listings  a page is read among very many requests           rows=300000 calls=31
   past      the past is purged while clients acquire            ended=1000000 clients=16 rounds=5 round_s=6 batch pause_ms
 
-stores (all, unless named): sqlite mysql mariadb postgres; scripts/services up starts the servers, and
+stores (all, unless named): sqlite mysql mariadb mariadb11 postgres postgres18; scripts/services up starts the servers, and
 eval \"$(scripts/services env)\" tells of them. killed and refused also run on redis and valkey, if named.";
 
 const WITHOUT_SQL: [&str; 2] = ["redis", "valkey"];
