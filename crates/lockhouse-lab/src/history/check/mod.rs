@@ -29,7 +29,7 @@
 //! checked.
 //!
 //! P12 is not decided here. P10 is not decided for semaphores whose capacity changed, nor while
-//! they have waiters: a waiter comes first even if there is room, unless it surely lacks a keyed
+//! they have waiters, or had some a second before: a waiter comes first even if there is room, unless it surely lacks a keyed
 //! semaphore (P11). The requests of a session count as held until the session may have lapsed.
 //! Purged rows count as lost, so the history must be younger than the purge's age. Staleness is checked by the age of the
 //! upkeep that swept: by its default, or as [`check_under`] is told.

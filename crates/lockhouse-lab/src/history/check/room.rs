@@ -16,6 +16,10 @@ use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation
 /// How long after its time what nobody gave back may still be in the way.
 const COMES_BACK_WITHIN_US: u64 = 1_000_000;
 
+/// How long a waiter may still be in the line after it was answered: its process removes it with a later batch, or others pass
+/// it over after 700 ms.
+const LEAVES_WITHIN_US: u64 = 1_000_000;
+
 #[derive(Default)]
 struct Semaphore<'a> {
     /// None once it was changed.
@@ -117,7 +121,9 @@ fn see<'a>(
         };
         if asked.waits {
             semaphore.waits.push((ask.begun, ask.ended));
-            semaphore.reserves.extend(keys.may_reserve(ask));
+            let reserves = keys.may_reserve(ask).into_iter();
+            let reserves = reserves.map(|(from, to)| (from, to.saturating_add(LEAVES_WITHIN_US)));
+            semaphore.reserves.extend(reserves);
         }
         match &ask.answer {
             Answer::Unknown => {

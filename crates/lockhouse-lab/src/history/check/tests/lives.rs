@@ -329,14 +329,14 @@ fn a_renewal_that_is_answered_by_the_end_may_have_been_done_before_that() {
     assert_eq!(found(unknown, 5 * SECOND / 2), [Promise::P4, Promise::P9]);
 }
 
-/// P10: a waiter that left while its process could not work may still be in the line.
+/// P10: a waiter that has left may still be in the line for a moment, and for longer while its process cannot work.
 #[test]
-fn a_refusal_after_a_waiter_in_trouble_is_not_judged() {
-    let found = |waits, away: Vec<(u64, u64)>| {
+fn a_refusal_after_a_waiter_has_left_is_not_judged() {
+    let found = |waits, at, away: Vec<(u64, u64)>| {
         let mut story = story();
         let waiter = Asked { waits, ..ask("a") };
         story.says(SECOND, Call::Acquire(waiter), no_room());
-        story.says(3 * SECOND, Call::Acquire(ask("b")), no_room());
+        story.says(at, Call::Acquire(ask("b")), no_room());
         if !waits {
             story.history.remove(1);
         }
@@ -345,9 +345,14 @@ fn a_refusal_after_a_waiter_in_trouble_is_not_judged() {
             ..Circumstances::default()
         })
     };
-    assert_eq!(found(true, vec![(2 * SECOND, 4 * SECOND)]), []);
-    assert_eq!(found(true, vec![(4 * SECOND, 5 * SECOND)]), [Promise::P10]);
-    assert_eq!(found(false, vec![(2 * SECOND, 4 * SECOND)]), [Promise::P10]);
+    assert_eq!(found(true, 2 * SECOND, vec![]), []);
+    assert_eq!(found(true, 3 * SECOND, vec![]), [Promise::P10]);
+    assert_eq!(found(true, 3 * SECOND, vec![(2 * SECOND, 4 * SECOND)]), []);
+    let later = vec![(4 * SECOND, 5 * SECOND)];
+    assert_eq!(found(true, 3 * SECOND, later), [Promise::P10]);
+    assert_eq!(found(false, 2 * SECOND, vec![]), [Promise::P10]);
+    let away = vec![(2 * SECOND, 4 * SECOND)];
+    assert_eq!(found(false, 3 * SECOND, away), [Promise::P10]);
 }
 
 /// P2: the verdict names what is live.
