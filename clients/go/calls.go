@@ -215,7 +215,7 @@ func (c *Client) end(ctx context.Context, id, by string, isForced bool) (bool, e
 	if ended.FinishedAt != nil { // The holder's own transaction released it.
 		return false, nil
 	}
-	// What had ended longer ago than this call took, an earlier try of it did not end.
+	// A request that ended before this call began was not ended by an earlier try of the call.
 	isOurs := (ended.EndReason == "forced") == isForced && (isForced || ended.EndReason == "released")
 	return isOurs && ended.DecidedAt.Sub(*ended.ReleasedAt) <= time.Since(began), nil
 }

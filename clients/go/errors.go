@@ -63,7 +63,7 @@ var ErrReleased = errors.New("lockhouse: the permit was released before")
 
 // LostError says that a hold was lost before it was released: somebody else may hold the permits now.
 type LostError struct {
-	// What was lost: a request or a session.
+	// The kind of thing that was lost: a request or a session.
 	What string
 	// Reason is not_renewed (no renewal got through in time), unknown (the server does not know it), or
 	// the server's end reason: released, expired, owner_dead, stale, forced.

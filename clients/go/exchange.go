@@ -22,7 +22,7 @@ const (
 	longestPause = time.Second
 )
 
-// call is one call of the API. body is made anew for each try.
+// call is one call of the API. body is called for each try.
 type call struct {
 	method string
 	path   string

@@ -13,8 +13,8 @@ type renewal func(ctx context.Context, deadline time.Time) error
 
 // hold is renewed by a goroutine until it is stopped or lost. It counts as lost a tenth of the time to live
 // before the server could end it, by the monotonic clock of this process, from when the last successful call
-// was sent. Whoever looks compares with that clock, so a process that was stopped finds it lost at once.
-// What was lost stays lost.
+// was sent. Each check compares with that clock, so a process that was stopped finds the hold lost at once.
+// A lost hold stays lost.
 type hold struct {
 	what  string
 	ttl   time.Duration

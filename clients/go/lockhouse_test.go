@@ -19,7 +19,7 @@ import (
 
 var ctx = context.Background()
 
-// server starts a real server with a database of its own, and returns its URL.
+// server starts a real server with its own database, and returns its URL.
 func server(t *testing.T) string {
 	t.Helper()
 	binary := os.Getenv("LOCKHOUSE_TEST_BINARY")

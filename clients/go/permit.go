@@ -221,7 +221,7 @@ func (p *Permit) Release(ctx context.Context) error {
 	return err
 }
 
-// Err is nil while the permits are held, and a LostError once they are lost, by the clock as it is now. Check it
+// Err is nil while the permits are held, and a LostError once they are lost, by the clock at the call. Check it
 // before each step that can't be undone. After Release it is ErrReleased, unless they were lost before.
 func (p *Permit) Err() error {
 	if ended := p.ended.Load(); ended != nil {
@@ -340,7 +340,7 @@ func withSession(ctx context.Context, session *hold, owner string) (context.Cont
 
 func sessionEnded(owner string) error {
 	detail := fmt.Sprintf("the session of %q has ended; begin another", owner)
-	// What it asked for may be granted still, and would have no time to live.
+	// The server may still grant the request, which then has no time to live.
 	return &Error{Code: "session_ended", Detail: detail, MaybeApplied: true}
 }
 

@@ -66,7 +66,7 @@ func (s *Session) Goodbye(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	s.client.closed(s)
-	// What its silence has freed, and the name, may be another session's now.
+	// The permits of a lost session were freed, and another session may have its name.
 	if lost := s.hold.err(); lost != nil {
 		return 0, lost
 	}

@@ -23,7 +23,7 @@ type outcome struct {
 //
 // The first call is made by the caller's own goroutine, as most waits have no other. A grant to a later one ends it.
 func (c *Client) wait(ctx context.Context, until time.Time, put func(until time.Time) call) (asked, error) {
-	// What still waits when there is an answer is hung up on.
+	// The calls that still wait when there is an answer are cancelled.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	first, granted := context.WithCancel(ctx)

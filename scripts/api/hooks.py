@@ -1,4 +1,4 @@
-"""What a JSON schema cannot say of a call, so that a generated call which should be accepted is."""
+"""Corrects generated calls where a JSON schema cannot say what the server accepts."""
 
 import schemathesis
 

@@ -23,7 +23,7 @@ initialize() {
   fi
   as_owner "$(program initdb)" --pgdata="$DATA" --username=postgres --auth=trust \
     --encoding=UTF8 --locale=C.UTF-8
-  # Whoever is in this group has to say a password.
+  # A user of this group needs a password.
   as_owner sed -i '1i host all +with_password 127.0.0.1/32 scram-sha-256' "$DATA/pg_hba.conf"
   # Not on the command line, which a test could not change.
   printf "ssl_cert_file='%s'\nssl_key_file='%s'\n" "$certificate" "$key" |

@@ -12,7 +12,7 @@ program() { printf '%s\n' "redis-$1"; }
 prepare() { mkdir "$DATA"; }
 
 start() {
-  # What is answered is on the disk. A title of Redis's own would hide the command line.
+  # An answered write is on the disk. A title set by Redis would hide the command line.
   detach "$(program server)" --bind 127.0.0.1 --port "$PORT" --dir "$DATA" \
     --appendonly yes --appendfsync always \
     --unixsocket "$SOCKETS/redis.sock" --set-proc-title no

@@ -30,7 +30,7 @@ CALL_S = 60
 
 @dataclass
 class Hold:
-    """What was seen of one grant; times by this process's monotonic clock."""
+    """One grant as its client saw it; times by this process's monotonic clock."""
 
     holder: str
     permits: dict
@@ -110,7 +110,7 @@ class Fleet:
             self._server.kill()
 
     def broken(self, checker):
-        """What the checker of histories finds broken, in lines; and what it looked at."""
+        """The problems that the checker of histories prints, a line each, and its last line: how much it read."""
         database = f"sqlite:{self.folder / 'lockhouse.db'}"
         told = subprocess.run([checker, self._notes, database], capture_output=True, text=True, check=False)
         assert told.returncode in (0, 1), told.stderr
@@ -226,14 +226,14 @@ class Fleet:
 
 
 def problems(holds, capacities, slotted=()):
-    """What is wrong in the history, in words."""
+    """The problems in the history, in words."""
     found = [problem for name in slotted for problem in _slots_of_two(holds, name)]
     for name, capacity in capacities.items():
         mine = [hold for hold in holds if name in hold.permits]
         changes = [(hold.granted_at, hold.permits[name], hold) for hold in mine]
         changes += [(hold.ended_at, -hold.permits[name], hold) for hold in mine]
         held = 0
-        # What ends at the moment at which another begins ends first.
+        # A hold that ends at the moment at which another begins ends first.
         for _, change, hold in sorted(changes, key=lambda it: it[:2]):
             held += change
             if held > capacity:

@@ -4,8 +4,8 @@ The format is that of ``crates/lockhouse-testkit/src/torture/notes.rs``: a line 
 was answered, by the machine's monotonic clock. The bin ``history`` of that crate holds all of it, and the rows that are
 left, against the promises.
 
-A proxy notes what passes it in a ``History``. What a client says of its holds is noted in a ``ClientHistory``, also as
-calls and answers, so that the checker compares the two by the ids of the requests.
+A proxy notes what passes it in a ``History``. A client's reports of its holds are noted in a ``ClientHistory``, also
+as calls and answers, so that the checker compares the two by the ids of the requests.
 """
 
 import json
@@ -72,7 +72,7 @@ class History:
 
 
 class ClientHistory(History):
-    """What one client says of its holds. Times are in seconds of the monotonic clock."""
+    """One client's reports of its holds. Times are in seconds of the monotonic clock."""
 
     def holds(self, ask, answer, asked_at, answered_at):
         """The client says that it held what it had asked for, at some time between these two.

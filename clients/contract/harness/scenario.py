@@ -116,7 +116,7 @@ class Scenario:
             time.sleep(POLL_S)
 
     def _do_order(self, step):
-        """What must have come in this order: ``lost p1`` and ``ended p2``."""
+        """The events must have come in this order: ``lost p1`` and ``ended p2``."""
         times = [self._time_of(*what.split()) for what in step["order"]]
         assert times == sorted(times), f"they came at {times}"
 
@@ -174,7 +174,7 @@ class Scenario:
     def _do_sleep_ms(self, step):
         time.sleep(step["sleep_ms"] / 1000)
 
-    # What the server knows
+    # Calls and checks on the server
 
     def _do_define(self, step):
         body = {key: value for key, value in step.items() if key not in ("define", "times")}

@@ -1,4 +1,4 @@
-"""A real ``lockhouse serve`` on an SQLite file of its own."""
+"""A real ``lockhouse serve`` on its own SQLite file."""
 
 import json
 import os

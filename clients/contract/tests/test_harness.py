@@ -109,7 +109,7 @@ def outcome(name: str, code: str) -> Optional[Exception]:
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Future[Optional[Exception]]]:
-    """What came of each defect, and of no defect; side by side, as most of it is waiting."""
+    """The outcome of each defect, and of no defect. The runs go side by side, as they mostly wait."""
     pool = ThreadPoolExecutor(8)
     runs = {defect: pool.submit(outcome, name, code) for defect, (code, name) in DEFECTS.items()}
     return runs | {name: pool.submit(outcome, name, "") for name in SCENARIOS}

@@ -1,4 +1,4 @@
-"""What is noted of clients is read by the checker of histories, and a client that says what is not so is found."""
+"""The checker of histories reads the clients' notes, and finds a client that reports something untrue."""
 
 from __future__ import annotations
 

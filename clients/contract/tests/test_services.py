@@ -1,4 +1,4 @@
-"""What ``scripts/services`` promises to servers that start at the same time."""
+"""The promises of ``scripts/services`` to servers that start at the same time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def state() -> Iterator[Path]:
 
 
 def script(state: Path, commands: str) -> str:
-    """What the commands print, which find the functions of the script."""
+    """The output of the commands, which can call the functions of the script."""
     return subprocess.run(
         ["bash", "-c", f'script=$1; set -- help; . "$script" >/dev/null; {commands}', "bash", SCRIPT],
         env=os.environ | {"LOCKHOUSE_SERVICES_DIR": str(state)},

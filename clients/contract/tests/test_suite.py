@@ -33,7 +33,7 @@ grep -q "^SigIgn:.*0$" /proc/self/status || exit 102
 if [[ $what == "${HANGS-}" ]]; then sleep 60; fi
 [[ $what != "${FAILS-}" ]] || exit 101
 """
-# What LOCKHOUSE_TEST_BESIDE names.
+# The script that LOCKHOUSE_TEST_BESIDE names.
 BESIDE = """
 echo "beside" >>calls
 [[ ${FAILS-} != beside ]]
@@ -43,7 +43,7 @@ TESTS = "test --workspace --locked --tests"
 
 
 def programs(kind: str) -> tuple[str, str]:
-    """What Cargo is called with to run the programs that the script names so, and what the script calls that."""
+    """Cargo's arguments for the programs in the script's array ``kind``, and the script's name for that run."""
     names = re.findall(rf"^{kind}=\((.*)\)$", SCRIPT.read_text(), re.MULTILINE)[0].split()
     arguments = ["test --workspace --locked", *(f"--test={name}" for name in names)]
     return " ".join(arguments), f"cargo test of {' '.join(names)}"

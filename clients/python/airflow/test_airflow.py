@@ -114,7 +114,7 @@ class Airflow:
             time.sleep(0.2)
 
     def log(self) -> str:
-        """What its processes and the tasks said last, without the calls that went well."""
+        """The last lines that its processes and the tasks logged, without the calls that succeeded."""
         told = []
         for path in [self.folder / "standalone.log", *sorted(self.folder.glob("logs/**/*.log"))]:
             lines = [line for line in path.read_text().splitlines() if "status_code=2" not in line]

@@ -26,7 +26,7 @@ def test_the_environment_says_where_and_who(monkeypatch: pytest.MonkeyPatch, url
     client = lockhouse.Client()
     assert client.ready()
     assert repr(client) == f"<lockhouse.Client of {url}>"
-    # Each time anew.
+    # The environment is read each time.
     assert repr(lockhouse.Semaphore("s").client) == f"<lockhouse.Client of {url}>"
     monkeypatch.setenv("LOCKHOUSE_URL", "")
     monkeypatch.setenv("LOCKHOUSE_CA_FILE", "")

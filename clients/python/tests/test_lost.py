@@ -1,4 +1,4 @@
-"""What is lost, and what is not any more."""
+"""When a hold counts as lost, and when it no longer can be."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def pythons() -> list[Path]:
 
 
 def run_tour(python: Path, folder: Path, before: str = "") -> subprocess.CompletedProcess[str]:
-    """On a server of its own, as the tour has an id of its own."""
+    """Runs the tour on its own server, as the tour chooses its id."""
     server = Server(binary(), folder)
     try:
         host, port = server.address

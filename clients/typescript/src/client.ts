@@ -364,7 +364,7 @@ export class Lockhouse implements AsyncDisposable {
     const ended = ofWire<RequestStatus & { released: boolean; decidedAt: Date; finishedAt?: Date }>(asked.value);
     if (ended.released || !asked.before || ended.endReason !== reason || !ended.releasedAt) return ended.released;
     if (ended.finishedAt) return false; // The holder's own transaction released it.
-    // What had ended longer ago than this call took, an earlier try of it did not end.
+    // A request that ended before this call began was not ended by an earlier try of the call.
     return ended.decidedAt.getTime() - ended.releasedAt.getTime() <= now() - began;
   }
 

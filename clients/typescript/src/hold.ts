@@ -10,7 +10,7 @@ import type { Begin, Told } from "./worker.js";
 type Stop = () => void;
 
 /**
- * What is held, and whether it is lost: by the clock at each check, so that a process that was stopped finds it lost
+ * A hold, and whether it is lost: by the clock at each check, so that a process that was stopped finds it lost
  * at once. A lost hold stays lost, and a hold that is stopped is never lost after that.
  */
 export class Hold {
@@ -80,7 +80,7 @@ export class Hold {
     return this.#state ? untilOf(this.#state) : this.#session?.until;
   }
 
-  /** Renews it no more. From now on it is not lost, unless it is by now. */
+  /** Renews it no more. It is not lost from now on, unless it was lost before. */
   stop(): void {
     void this.lost;
     this.#end();

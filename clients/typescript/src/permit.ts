@@ -37,7 +37,7 @@ export class Permit implements AsyncDisposable {
     return this.hold.signal;
   }
 
-  /** Why the hold is lost, by the clock as it is now; undefined while it is held. See `LostError.reason`. */
+  /** Why the hold is lost, by the clock at this call; undefined while it is held. See `LostError.reason`. */
   get lost(): string | undefined {
     return this.hold.lost;
   }

@@ -24,7 +24,7 @@ export class Session implements AsyncDisposable {
     return this.hold.signal;
   }
 
-  /** Why the session is lost, by the clock as it is now; undefined while it goes on. */
+  /** Why the session is lost, by the clock at this call; undefined while it goes on. */
   get lost(): string | undefined {
     return this.hold.lost;
   }

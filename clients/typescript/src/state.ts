@@ -2,7 +2,7 @@ import { IS_NODE } from "./clock.js";
 import type { Renewed } from "./renewer.js";
 
 /**
- * What the thread that renews a hold and the thread that uses it both see: until when it is held, in microseconds, and
+ * The state that the thread that renews a hold shares with the thread that uses it: until when it is held, in microseconds, and
  * whether it was released, or lost and why. In Node it is shared memory, so that neither has to wait for the other's messages.
  */
 export function newState(until: number): BigInt64Array {

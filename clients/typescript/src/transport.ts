@@ -1,4 +1,4 @@
-/** One call of the API. A function as `body` makes it anew for each try. */
+/** One call of the API. A function as `body` makes the body for each try. */
 export interface Call {
   method: string;
   path: string;
@@ -39,7 +39,7 @@ export interface Transport {
   close(): void;
 }
 
-/** What a transport is made from; a worker is given a copy. */
+/** The settings of a transport; a worker is given a copy. */
 export interface Settings {
   url: string;
   token: string | undefined;

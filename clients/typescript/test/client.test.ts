@@ -24,7 +24,7 @@ async function eventually(condition: () => Promise<boolean>): Promise<void> {
   await expect.poll(condition, { timeout: 5_000, interval: 20 }).toBe(true);
 }
 
-/** What a program of its own prints, which has `Lockhouse` and the server's URL. */
+/** The output of `code` in another process, which has `Lockhouse` and the server's URL. */
 async function script(code: string, ...flags: string[]): Promise<string> {
   const built = new URL("../dist/index.js", import.meta.url).href;
   const program = `import { Lockhouse } from "${built}";\n${code}`;

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 
 const DECLARED = new URL("../dist/index.d.ts", import.meta.url).pathname;
 
-/** What the package exports, and the members of its classes and options. */
+/** The exports of the package, and the members of its classes and options. */
 function* declared(): Generator<[string, string]> {
   const program = ts.createProgram([DECLARED], { target: ts.ScriptTarget.ES2022, skipLibCheck: true });
   const checker = program.getTypeChecker();

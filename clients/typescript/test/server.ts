@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 
 const BUILT = new URL("../../../target/release/lockhouse", import.meta.url).pathname;
 
-/** A real server with a database of its own. */
+/** A real server with its own database. */
 export async function startServer(): Promise<{ url: string; stop: () => void }> {
   const folder = mkdtempSync(join(tmpdir(), "lockhouse-"));
   const database = `sqlite:${join(folder, "lockhouse.db")}`;

@@ -1,4 +1,4 @@
-//! The load, as it is typed.
+//! The options of the load.
 
 use clap::Args;
 
@@ -8,7 +8,7 @@ use crate::shape::Shape;
 /// The shape of the load.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// How many clients acquire and release at once, each as fast as it is answered
+    /// How many clients acquire and release at once, each as fast as the answers come
     #[arg(long, value_name = "N", default_value_t = 64)]
     clients: usize,
     /// How many semaphores there are

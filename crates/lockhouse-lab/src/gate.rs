@@ -31,7 +31,7 @@ pub struct StaleWrite {
 /// Plays it at both capacities, without the gate and with it, on the database of `url`.
 ///
 /// # Errors
-/// When Lockhouse or the database does not do as it is told.
+/// When a call of Lockhouse or of the database fails.
 pub async fn show(lockhouse: &Lockhouse, url: &str) -> Result<Vec<StaleWrite>, Failed> {
     let mut resource = Resource::open(url).await?;
     resource.create().await?;

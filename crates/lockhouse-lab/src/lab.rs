@@ -75,11 +75,11 @@ pub fn strategies(urls: &[String]) -> Vec<&'static dyn Strategy> {
         .collect()
 }
 
-/// Puts `strategy` through all scenes, in tables of its own on the database of `urls`, and drops them.
+/// Puts `strategy` through all scenes, in tables made for it on the database of `urls`, and drops them.
 /// Where it has nodes, its clients are spread over them.
 ///
 /// # Errors
-/// When the database does not do as it is told.
+/// When a call of the database fails.
 pub async fn try_out(
     strategy: &'static dyn Strategy,
     urls: &[String],
@@ -101,7 +101,7 @@ pub async fn try_out(
 /// are spread over `nodes`, at least one.
 ///
 /// # Errors
-/// When Lockhouse does not do as it is told.
+/// When a call of Lockhouse fails.
 pub async fn try_out_lockhouse(nodes: &[Lockhouse], run: &Run<'_>) -> Result<Verdict, Failed> {
     if nodes.is_empty() {
         return Err("there is no Lockhouse to try".into());

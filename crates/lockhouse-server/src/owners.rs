@@ -56,7 +56,7 @@ pub(crate) async fn delete(
     let own = own.unwrap_or_else(|| owner.clone());
     let mut released = lockhouse.goodbye_as(&own).await?;
     let others = access.others(&lockhouse, &principal, &owner).await?;
-    // A caller that had requests of its own gets no error about other tokens' owners.
+    // A caller whose own requests were released gets no error about other tokens' owners.
     if !others.is_empty() && released == 0 {
         principal.must_all(Verb::Force, "")?;
     }

@@ -49,7 +49,7 @@ pub const SEMAPHORES: [&str; 24] = [
     "all",
 ];
 
-/// Clients of one store, each with an engine of its own, and their history.
+/// Clients of one store, each with its own engine, and their history.
 pub struct Drill {
     clients: Vec<Recorded>,
     recorder: Arc<Recorder>,

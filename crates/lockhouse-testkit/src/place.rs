@@ -81,7 +81,7 @@ impl Place {
         }
     }
 
-    /// The store itself, opened once more, as it is.
+    /// The store itself, opened once more, without migration.
     pub fn unmigrated_store(&self) -> Arc<dyn FullStore> {
         match &self.memory {
             Some(memory) => memory.clone(),

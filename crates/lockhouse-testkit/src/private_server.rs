@@ -90,7 +90,7 @@ impl PrivateServer {
 /// A folder for the state of servers.
 pub(crate) fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    // PostgreSQL runs as a user of its own, who has to get there.
+    // PostgreSQL runs as another user, who has to get there.
     let status = Command::new("chmod").arg("755").arg(folder.path()).status();
     assert!(status.unwrap().success());
     folder

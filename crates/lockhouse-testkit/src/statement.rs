@@ -1,4 +1,4 @@
-//! A statement on a database server, on a connection of its own.
+//! A statement on a database server, on a separate connection.
 
 use sqlx::{Connection, Executor, MySqlConnection, PgConnection};
 

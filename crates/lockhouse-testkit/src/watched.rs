@@ -40,7 +40,7 @@ impl Seen {
 }
 
 impl Watched {
-    /// Watches the store at `url`, with a client of its own.
+    /// Watches the store at `url`, with a separate client.
     pub async fn open(url: &str) -> (Arc<Self>, Lockhouse) {
         let watched = Arc::new(Self {
             store: lockhouse_stores::open(url).unwrap(),

@@ -187,7 +187,7 @@ async fn forget_the_lock(place: Option<Place>) {
     define(&place).await;
     let mut missing = vec!["P1", "P2", "P7"];
     let until = Instant::now() + SHOWS_WITHIN;
-    // A race shows when two processes meet, so they meet until it has. Each round has ids of its own.
+    // A race shows when two processes meet, so they meet until it has. Each round has new ids.
     for round in 0.. {
         if missing.is_empty() || Instant::now() >= until {
             break;

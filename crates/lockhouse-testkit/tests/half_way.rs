@@ -1,5 +1,5 @@
 //! A batch that the database turns down half-way, with some of its rows written already: each of its
-//! callers is told what is true of its own call (P6, P9), and nothing of the batch stays behind (P2).
+//! callers is told the truth about its call (P6, P9), and nothing of the batch stays behind (P2).
 
 #![allow(clippy::unwrap_used)]
 

@@ -35,7 +35,7 @@ pub async fn run(url: &str) -> Result<usize> {
         });
     }
     let done: Result<Vec<()>> = jobs.join_all().await.into_iter().collect();
-    // What a job that failed dropped is given back.
+    // The permits that failed jobs dropped are released.
     lockhouse.close().await;
     Ok(done?.len())
 }

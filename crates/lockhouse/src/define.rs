@@ -74,7 +74,7 @@ impl Define {
     /// that many of the lowest free slots, and keeps them until it ends: see [`Permit::slots`](crate::Permit::slots).
     ///
     /// Slots can be turned on or off only while nothing is held. Without this and
-    /// [`without_slots`](Define::without_slots), an existing semaphore stays as it is.
+    /// [`without_slots`](Define::without_slots), an existing semaphore stays unchanged.
     pub fn slots(mut self) -> Self {
         self.slots = Some(true);
         self

@@ -179,7 +179,7 @@ impl RequestBuilder {
 
     /// Acquires `ask`, which this builder or the upkeep made, as a [`Permit`].
     pub(crate) async fn hold(self, ask: Ask, wait: Duration) -> Result<Permit, Error> {
-        // A session keeps only requests of its own owner.
+        // A session keeps only its owner's requests.
         let is_kept_by = |keeper: &&Keeper| ask.owner.as_ref() == Some(&keeper.owner);
         let keeper = self.keeper.as_ref().filter(is_kept_by);
         if let Some(keeper) = keeper.filter(|keeper| keeper.holding.is_lost().is_some()) {

@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    /// A check that works leaves the failure of another as it is.
+    /// A check that works does not clear the failure of another.
     #[test]
     fn each_check_is_a_task_with_its_own_failure() {
         let check = |pattern: &str| {

@@ -20,7 +20,7 @@ missing_unpacking_packages() { have patchelf || echo patchelf; }
 # ROOT, unless it is there, and makes PROGRAMs, paths below ROOT, run from there. The
 # first must know --version.
 #
-# What was interrupted never has the final name. The lock makes other checkouts wait
+# A folder that was not completed never has the final name. The lock makes other checkouts wait
 # for the one that fetches; it ends with the subshell.
 unpack_from_sid() (
   [[ ! -d $ROOT ]] || return 0

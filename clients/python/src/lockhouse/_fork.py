@@ -1,4 +1,4 @@
-"""What a child of ``fork`` must forget: connections and locks that belong to its parent."""
+"""The state that a child of ``fork`` must forget: connections and locks that belong to its parent."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Held(Protocol):
 
 
 class _Debts:
-    """What is on its way back."""
+    """The releases under way."""
 
     def __init__(self) -> None:
         self._start_anew()
@@ -149,7 +149,7 @@ DROPPED = _Dropped()
 
 
 def give_back(hold: Optional[Hold], release: Release) -> None:
-    """What a dropped permit does."""
+    """Releases the permits of a dropped ``Permit`` in the background."""
     if hold is not None:
         hold.release()
     release.in_background(hold.lost.until if hold else None)

@@ -58,7 +58,7 @@ class Lost:
 
     @property
     def reason(self) -> Optional[str]:
-        """Why it is lost, by the clock as it is now; ``None`` if it is not. See ``LostError``."""
+        """Why it is lost, by the clock at this call; ``None`` if it is not. See ``LostError``."""
         if self._is_over:
             return self._reason
         if os.getpid() != self._pid:
@@ -75,7 +75,7 @@ class Lost:
         return self._until if self._parent is None else self._parent.until
 
     def is_set(self) -> bool:
-        """Whether it is lost, by the clock as it is now."""
+        """Whether it is lost, by the clock at this call."""
         return self.reason is not None
 
     __bool__ = is_set
@@ -126,7 +126,7 @@ class Lost:
             KEEPER.run(partial(callback, reason))
 
     def _end(self) -> None:
-        """From now on it is not lost, unless it is by now."""
+        """It is not lost from now on, unless it was lost before."""
         _ = self.reason
         with self._lock:
             self._is_over = True

@@ -44,7 +44,7 @@ class BrokenError(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """``path`` is percent-encoded. A function as ``body`` makes it anew for each try."""
+    """``path`` is percent-encoded. A function as ``body`` makes the body for each try."""
 
     method: str
     path: str

@@ -61,7 +61,7 @@ class Keeper:
         return alarm
 
     def run(self, job: Callable[[], object]) -> None:
-        """Runs ``job``, which may block, on a worker of its own."""
+        """Runs ``job``, which may block, on its own worker."""
         with self._workers:
             if self._idle_workers:
                 self._idle_workers -= 1

@@ -15,7 +15,7 @@ async def in_background(
     cancel: Optional[Callable[[], object]] = None,
     undo: Optional[Callable[[T], object]] = None,
 ) -> T:
-    """What ``work`` returns. If the task is cancelled, calls ``cancel``, and ``undo`` with a late result."""
+    """The result of ``work``. If the task is cancelled, calls ``cancel``, and ``undo`` with a late result."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

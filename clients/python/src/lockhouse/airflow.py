@@ -96,7 +96,7 @@ class PermitsTrigger(BaseTrigger):
                 await asyncio.sleep(AGAIN_AFTER_S)
                 continue
             except errors.EndedError:
-                # The worker asks anew.
+                # The worker asks again.
                 pass
             except errors.LockhouseError as error:
                 event |= {"refused": error.code, "detail": error.detail}

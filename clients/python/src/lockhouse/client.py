@@ -239,7 +239,7 @@ class Client:
             return bool(wire["released"])
         if wire.get("finished_at") is not None:
             return False  # The holder's own transaction released it.
-        # What had ended longer ago than this call took, an earlier try of it did not end.
+        # A request that ended before this call began was not ended by an earlier try of the call.
         ended_ago = time_of(wire["decided_at"]) - time_of(wire["released_at"])
         return ended_ago.total_seconds() <= time.monotonic() - began
 
@@ -312,7 +312,7 @@ def _shared_client(url: str, token: Optional[str], ca_file: Optional[str]) -> Cl
 def _where(
     url: Optional[str], token: Optional[str], ca_file: Optional[str]
 ) -> tuple[str, Optional[str], Optional[str]]:
-    """What is given, or what the environment says now; there, empty is unset."""
+    """The arguments, or else the environment's values at this call; an empty variable counts as unset."""
     return (
         url or os.environ.get("LOCKHOUSE_URL") or DEFAULT_URL,
         token or os.environ.get("LOCKHOUSE_TOKEN", "").strip() or None,

@@ -33,7 +33,7 @@ class LockhouseError(Exception):
         self.code = code
         """The stable word to branch on."""
         self.detail = detail
-        """What happened, and what to do."""
+        """A sentence: what happened, and what to do."""
         self.problem: Mapping[str, Any] = problem or {}
         """The server's problem document, with members such as ``semaphores``."""
         self.maybe_applied = bool(self.problem.get("maybe_applied"))

@@ -55,7 +55,7 @@ def _who() -> object:
 
 
 class Permit:
-    """What one request holds, on one or more semaphores: renewed in the background until it is released.
+    """The permits of one request, on one or more semaphores: renewed in the background until it is released.
 
     A context manager: leaving the block releases, and raises ``LostError`` if the hold was lost meanwhile. If
     the block raised an error itself, that error goes on instead. A permit that is garbage-collected, or still

@@ -49,7 +49,7 @@ def _is(kind: Callable[[Any], bool], function: Callable[..., Any]) -> bool:
 
 
 class _Named:
-    """What the semaphores of threads and of tasks share."""
+    """The common part of the semaphores of threads and of tasks."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ pub trait Contender: Send + Sync {
     async fn client(&self, number: usize) -> Result<Box<dyn Client>, Failed>;
 
     /// The process that client `number` calls. Two clients of one process hand a permit over without the store. By default
-    /// each client has its own connection, and is a process of its own.
+    /// each client has its own connection, and is a separate process.
     fn process_of(&self, number: usize) -> usize {
         number
     }

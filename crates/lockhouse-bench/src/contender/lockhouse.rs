@@ -68,7 +68,7 @@ impl LockhouseContender {
                     continue;
                 }
                 let store = match &contender.store {
-                    // A second engine on memory would have a memory of its own.
+                    // Opened again, `memory:` would be another, empty store.
                     Some(store) if url == "memory:" => Arc::clone(store),
                     _ => lockhouse_stores::open(url).map_err(Error::from)?,
                 };

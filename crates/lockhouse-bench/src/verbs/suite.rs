@@ -14,7 +14,7 @@ use super::output::{Format, print};
 
 /// Everything, beside the yardsticks, and held against the targets
 ///
-/// The databases are servers' URLs; in each it makes databases of its own and drops them. Without
+/// The databases are servers' URLs; in each it makes databases and drops them again. Without
 /// one, what takes it is left out, and said so. Ctrl-C ends it early with what it has, and as a failure.
 #[derive(Args, Debug)]
 pub(crate) struct Suite {

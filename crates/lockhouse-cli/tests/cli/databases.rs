@@ -13,7 +13,7 @@ use url::Url;
 /// How many connections the database gives to the user of a test.
 const CONNECTIONS: usize = 10;
 
-/// The URL of `place` for a user of its own, who may have few connections.
+/// The URL of `place` for a new user, who may have few connections.
 async fn for_few_connections(place: &Place) -> String {
     let mut url = Url::parse(place.url()).unwrap();
     let user = format!("u{}", std::process::id());

@@ -2,7 +2,7 @@
 //!
 //! A block `text output` has lines that the script prints; `…` in it stands for any text. Three things differ from a
 //! reader's machine: `cargo install` does nothing, as the program is there; the port is a free one; and programs that a
-//! script leaves running are ended with it. Each page has a folder of its own, so that the files it writes are removed.
+//! script leaves running are ended with it. Each page has its own folder, so that the files it writes are removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

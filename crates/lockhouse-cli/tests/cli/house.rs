@@ -28,7 +28,7 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// On an SQLite file of its own.
+    /// On its own SQLite file.
     pub(crate) fn on_a_store() -> Self {
         let mut house = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -53,7 +53,7 @@ impl House {
         self
     }
 
-    /// On a server of its own, in front of an SQLite file.
+    /// On its own server, in front of an SQLite file.
     pub(crate) fn behind_a_server() -> Self {
         let mut house = Self::on_a_store();
         let (server, url) = house.serve("127.0.0.1:0");

@@ -98,7 +98,7 @@ async fn kill_under_load(place: Option<Place>) {
     place.clear().await;
 }
 
-/// Acquires and releases under ids of its own, and asks again until it is told.
+/// Acquires and releases under ids that no other client uses, and repeats each call until it is answered.
 async fn load(lockhouse: &Lockhouse, client: usize, answered: &AtomicUsize) -> Vec<Request> {
     let mut granted = Vec::new();
     for round in 0..ROUNDS {

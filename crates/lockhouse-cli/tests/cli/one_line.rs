@@ -1,4 +1,4 @@
-//! P11 between commands without a server: each is a process of its own, and all stand in one line.
+//! P11 between commands without a server: each is a separate process, and all stand in one line.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::house::{Done, House, Running};
 use nix::sys::signal::Signal;
 
-/// What is answered to `call`, which ends its connection.
+/// The answer to `call`, which ends its connection.
 fn answer(url: &str, call: &str) -> String {
     let (_, address) = url.rsplit_once("//").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();

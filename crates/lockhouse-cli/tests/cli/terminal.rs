@@ -182,7 +182,7 @@ fn a_terminal_is_told_how_many_others_wait_at_the_server() {
     terminal.types("\x03");
 }
 
-/// Each `run` is a process of its own on the store.
+/// Each `run` is a separate process on the store.
 #[test]
 fn a_terminal_is_told_how_many_are_ahead_at_other_processes() {
     let mut terminal = Terminal::new();

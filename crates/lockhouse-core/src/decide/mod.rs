@@ -162,7 +162,7 @@ impl Scene {
         Ok(Reply::Seen { semaphore, at })
     }
 
-    /// The semaphore as it is saved, with its line updated.
+    /// The semaphore as saved, with its line updated.
     fn settled(&self, mut semaphore: Semaphore) -> Semaphore {
         let was = self.before.get(&semaphore.name);
         // The time that is left to the first begins again after a grant, and after an excuse. A

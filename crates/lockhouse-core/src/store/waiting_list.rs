@@ -26,7 +26,7 @@ pub struct ShownWaiter {
 }
 
 impl ShownWaiter {
-    /// The waiter as it is listed; `now` is the store's clock when it had waited for `waited`.
+    /// The waiter as listed; `now` is the store's clock when it had waited for `waited`.
     pub fn at(self, now: Timestamp) -> Waiter {
         Waiter {
             external_id: self.external_id,

@@ -112,8 +112,8 @@ fn an_expired_request_ends_as_expired_by_every_cause() {
     }
 }
 
-/// P3, P4: what its holder finished in a transaction of its own ends as released, by whichever cause finds it first, and
-/// by its time too.
+/// P3, P4: a request that its holder finished in its own transaction ends as released, by whichever cause finds it first,
+/// and by its expiry too.
 #[test]
 fn a_finished_request_ends_as_released_by_every_cause() {
     let causes = every_cause().into_iter().chain([forced(Some("op"))]);

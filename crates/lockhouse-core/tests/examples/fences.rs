@@ -38,7 +38,7 @@ fn a_change_of_the_capacity_takes_a_fence() {
     assert_eq!(fences(&keeper.grant(&ask("two", &[("a", 1)]))), [3]);
 }
 
-/// P7: a grant of many is one grant, and each semaphore has fences of its own.
+/// P7: a grant of many is one grant, and each semaphore has its own fences.
 #[test]
 fn semaphores_count_their_grants_apart() {
     let mut keeper = Keeper::with(&[("a", 9), ("b", 9)]);

@@ -32,7 +32,7 @@ impl Keeper {
         self.now_ms += ms;
     }
 
-    /// As its holder does in a transaction of its own.
+    /// As the holder does in its own transaction.
     pub(crate) fn finish(&mut self, text: &str) {
         self.rows.finish(at(self.now_ms), &id(text));
     }

@@ -44,7 +44,7 @@ pub(crate) enum Event {
     Deleted(SemaphoreName),
     Granted(Ask),
     Renewed(ExternalId, Ttl),
-    /// By its holder, in a transaction of its own.
+    /// By the holder, in its own transaction.
     Finished(ExternalId),
     Ended(ExternalId, Cause),
     Heard(Owner, Ttl),

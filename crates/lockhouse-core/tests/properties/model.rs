@@ -25,7 +25,7 @@ impl Model {
         (outcomes, saved::since(before, &self.log))
     }
 
-    /// A holder finishes a request in a transaction of its own, if it is held.
+    /// A holder finishes a request in its own transaction, if it is held.
     pub(crate) fn finish(&mut self, now: Timestamp, id: &ExternalId) {
         let owner = log::grant(&self.log, id).and_then(|ask| ask.owner.as_ref());
         let session = owner.and_then(|owner| log::session(&self.log, owner));

@@ -96,8 +96,8 @@ fn ends_once(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// P4: what has ended stays as it is; what is due can only expire; what its holder finished is only released; what is
-/// unknown stays unknown.
+/// P4: an ended request does not change; a due one can only expire; one that its holder finished is only released; an
+/// unknown one stays unknown.
 fn end_is_the_end(commit: &Commit<'_>) -> Check {
     for (id, before) in &commit.before.requests {
         ensure(

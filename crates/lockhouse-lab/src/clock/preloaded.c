@@ -2,7 +2,7 @@
  * The time of day, off by as many seconds as the file says that LOCKHOUSE_CLOCK names: eight bytes, mapped, so that
  * looking at the clock costs nothing more and sees at once that it was set. The monotonic clock is true.
  *
- * Whoever waits until a time of day waits as long as it meant to. Where the clock of a wait is not told, it is known
+ * A wait until a time of day takes as long as the program meant it to. Where the clock of a wait is not told, it is known
  * by the time: the monotonic clock counts from when the machine was started.
  */
 #define _GNU_SOURCE

@@ -50,7 +50,7 @@ enum Player {
 /// Plays `scene` with `subject` on `servers`, on a semaphore of that name.
 ///
 /// # Errors
-/// When a server does not do as it is told.
+/// When a server does not start, or a call of it fails.
 pub(super) async fn play(
     scene: Scene,
     subject: Subject,

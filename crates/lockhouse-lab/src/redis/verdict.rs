@@ -57,7 +57,7 @@ impl Verdict {
 /// are in the order of `parts`.
 ///
 /// # Errors
-/// When a server does not do as it is told.
+/// When a server does not start, or a call of it fails.
 pub async fn try_out(program: &str, parts: &[Part]) -> Result<Vec<Verdict>, Failed> {
     let started = parts.iter().map(|part| servers(program, *part));
     // No server starts or ends while a scene is played, since that would delay its clients.

@@ -22,7 +22,7 @@ pub struct At {
 }
 
 impl At {
-    /// A client with a connection and a clock of its own, who waits for others at `meet`.
+    /// A client with its own connection and clock, which waits for others at `meet`.
     ///
     /// # Errors
     /// When the database can't be reached.

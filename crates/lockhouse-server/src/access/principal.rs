@@ -90,7 +90,7 @@ impl Principal {
         }
     }
 
-    /// The part of `request` that the caller may see: all of its own request, or else the permits
+    /// The part of `request` that the caller may see: all of it if it is the caller's, or else the permits
     /// on semaphores that it may read. `None` if there are none.
     pub(crate) fn seen(&self, mut request: Request) -> Option<Request> {
         if !self.has(request.owner.as_ref()) {

@@ -30,8 +30,8 @@ struct Site {
 type Pages = Vec<(&'static str, String)>;
 
 impl Site {
-    /// A site that has `pages`, and hands on all else to `server`: so a name that resolved to the site,
-    /// and resolves to the server by now, looks to both of them.
+    /// A site that has `pages`, and hands on all else to `server`, as seen by a browser after a name that
+    /// resolved to the site has come to resolve to the server.
     async fn with(mut pages: Pages, server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -150,7 +150,7 @@ fn cross_origin_page() -> String {
     format!("<!doctype html><body><script type=module>{by_name} {by_address}</script>")
 }
 
-/// A page whose own name resolves to the server by now: to the browser, all is of one origin.
+/// A page whose own name has come to resolve to the server: to the browser, all is of one origin.
 fn rebound_page() -> String {
     let calls = r"
       const status = async (path, options) => (await fetch(path, options)).status;

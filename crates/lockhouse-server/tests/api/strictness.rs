@@ -72,8 +72,7 @@ const PATTERNS: [&str; 11] = [
     "lock*",
 ];
 
-/// What the contract takes, the server takes; what it does not take, the server refuses as malformed or
-/// out of bounds.
+/// The server accepts the values that the contract allows, and refuses all others as malformed or out of bounds.
 #[tokio::test]
 async fn the_contract_is_as_strict_as_the_server_about_bodies() {
     let contract = Contract::read();

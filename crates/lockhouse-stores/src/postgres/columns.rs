@@ -204,7 +204,7 @@ mod tests {
         );
     }
 
-    /// It holds digits, punctuation and the letters of its own words only.
+    /// It holds digits, punctuation and the letters of the element's words only.
     #[test]
     fn no_character_of_a_text_is_in_its_element() {
         for seed in 0..200 {

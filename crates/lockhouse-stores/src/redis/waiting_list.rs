@@ -73,7 +73,7 @@ impl WaitingList for Redis {
 }
 
 impl Redis {
-    /// The list of each process for `name`, as it is stored.
+    /// The list of each process for `name`, as stored.
     async fn lists(&self, name: &SemaphoreName) -> Result<BTreeMap<String, String>, Error> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.keys.each("waiting", name.as_str()));

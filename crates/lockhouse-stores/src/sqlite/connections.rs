@@ -174,8 +174,8 @@ impl Connections {
                 }
                 result
             });
-            // A connection that was opened while the file was not writable keeps SQLite from
-            // writing, on all connections of the process, as long as it is open.
+            // While a connection is open that was opened when the file was not writable, SQLite
+            // can't write on any connection of the process.
             if matches!(&result, Err(error) if error.kind() == Kind::Unavailable) {
                 troubles.fetch_add(1, SeqCst);
                 let closed = all.map(|idle| mem::take(&mut *lock(&idle)));

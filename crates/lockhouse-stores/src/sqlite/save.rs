@@ -105,7 +105,7 @@ pub(super) fn changes(connection: &Connection, changes: &Changes, ids: &Ids) -> 
     Ok(())
 }
 
-/// Writes `semaphore` as it is here.
+/// Writes all columns of `semaphore`.
 pub(super) fn write_semaphore(connection: &Connection, semaphore: &Semaphore) -> Result<(), Error> {
     let cannot = cannot("save a semaphore");
     let origin = semaphore.origin.as_ref();

@@ -1,4 +1,4 @@
-//! A database of its own for each test, and the words that tests speak.
+//! A separate database for each test, and the functions that tests share.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl Database {
         format!("{scheme}://{user}@{address}/{}?{parameters}", self.name)
     }
 
-    /// A store on this database, as it is.
+    /// A store on this database, without migration.
     pub(crate) fn store(&self) -> Served {
         self.store_with("")
     }

@@ -42,7 +42,7 @@ pub(super) const VARIANTS: &[Variant] = &[
     },
 ];
 
-/// Decides as if each semaphore had the capacity that `pretended` makes of its own.
+/// Decides as if each semaphore had the capacity that `pretended` returns for it.
 fn with_capacities(
     mut loaded: Loaded,
     commands: &[Command],

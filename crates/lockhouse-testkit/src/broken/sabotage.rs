@@ -52,7 +52,7 @@ impl Sabotage {
     }
 
     /// From here on, reads without locks say what may have been long ago: that all semaphores are
-    /// free, and that all requests seem due. Nothing must come of that, as it is looked at again.
+    /// free, and that all requests seem due. That must have no effect, because the store checks again under locks.
     pub fn look_stale(&self, stale: bool) {
         self.stale_looks.store(stale, Ordering::Relaxed);
     }

@@ -39,7 +39,7 @@ pub async fn simultaneous_first_acquires_do_not_deadlock(place: &Place) {
             .flat_map(|request| request.permits.iter())
             .map(|permit| (permit.semaphore.clone(), permit.fence))
             .collect();
-        assert_eq!(fences.len(), 6, "each has fences of its own");
+        assert_eq!(fences.len(), 6, "each has its own fences");
     }
 }
 
@@ -62,7 +62,7 @@ pub async fn a_capacity_that_is_set_again_gives_nothing_out_twice(place: &Place)
 }
 
 /// redisson #6343: a release of several with one unknown id among them released the rest, and failed. Here
-/// each release is a call of its own, and is told what became of it, also where they share a commit. P3.
+/// each release is a separate call, and gets its own answer, also where they share a commit. P3.
 pub async fn an_unknown_id_among_others_fails_alone(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 9).await.unwrap();

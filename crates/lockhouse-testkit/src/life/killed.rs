@@ -20,7 +20,7 @@ const TARGET: Duration = Duration::from_secs(3);
 /// How large the run is.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// How many permits are held, each by a request of its own; as many are waited for.
+    /// How many permits are held, each by a separate request; as many are waited for.
     pub holders: u32,
     /// How many processes hold them, and are killed.
     pub holding_processes: u32,

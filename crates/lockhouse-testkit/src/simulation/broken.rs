@@ -140,7 +140,7 @@ impl Breaking {
         Ok(())
     }
 
-    /// Makes room for one who has none, by a capacity that nobody is told of.
+    /// Makes room for an ask that has none, by a capacity that no answer reports.
     async fn squeeze_in(&self, batch: &Batch) -> Result<Option<Vec<Outcome>>, Error> {
         let [command] = &batch.commands[..] else {
             return Ok(None);

@@ -301,7 +301,7 @@ async fn held(servers: &Servers, server: usize, number: usize, what: &Hold) -> O
     for (of, count) in &what.permits {
         request = request.permits(NAMES[*of], *count);
     }
-    // It may be renewed before it is handed over, in a call of its own.
+    // It may be renewed before it is handed over, in a second call.
     let within = patience(world, wait) + patience(world, Duration::ZERO);
     let said = format!("{its_name}: hold #{number}");
     // Its place in line is noted under an id that nobody has.

@@ -65,7 +65,7 @@ pub(super) enum Deed {
     Define {
         name: usize,
         capacity: u32,
-        /// None leaves it as it is.
+        /// `None` leaves it unchanged.
         slots: Option<bool>,
     },
     Template(SetTemplate),

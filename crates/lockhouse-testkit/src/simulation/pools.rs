@@ -187,7 +187,7 @@ impl Pools {
         Ok(())
     }
 
-    /// A semaphore was resized with its template, was deleted as nobody used it, or stays as it is.
+    /// A semaphore was resized with its template, was deleted as nobody used it, or stays unchanged.
     pub(super) fn follow(
         &mut self,
         commit: u64,

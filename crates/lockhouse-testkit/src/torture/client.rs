@@ -27,7 +27,7 @@ const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// slow machine would have more and more to do, and would not recover.
 const PROBES_AT_ONCE: usize = 90;
 
-/// The calls of a client are noted under numbers of its own: those of its tasks and of what it probes.
+/// How many numbers each client has in the notes: for the calls of its tasks and of its probes.
 const FELLOWS: u32 = 1_000;
 
 const SAY_EVERY: Duration = Duration::from_millis(100);
@@ -80,7 +80,7 @@ pub(super) fn number(nth: u32, has_engine: bool) -> u32 {
     2 * nth + u32::from(!has_engine)
 }
 
-/// Whether what notes call `client` has an engine of its own, so that nothing holds up its answers.
+/// Whether the client that notes call `client` has its own engine, so that nothing holds up its answers.
 pub(super) fn has_engine(client: u32) -> bool {
     (client / FELLOWS).is_multiple_of(2)
 }

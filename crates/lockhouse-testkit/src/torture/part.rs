@@ -168,7 +168,7 @@ async fn hog(url: &str, random: &mut fastrand::Rng) {
 
 async fn stdin_ends() {
     let (end, ended) = oneshot::channel();
-    // A thread of its own: the runtime would wait for one of its pool.
+    // A separate thread: the runtime would wait for one of its pool.
     std::thread::spawn(move || {
         std::io::stdin()
             .lock()

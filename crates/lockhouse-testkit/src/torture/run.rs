@@ -208,7 +208,7 @@ impl Run<'_> {
         self.say(&format!("{round}"));
         let faults = || round.faults.iter().map(|staged| staged.fault);
         if faults().any(|fault| fault == Fault::ClockDatabase) {
-            // The age of what is purged goes by the clock as it is.
+            // The database's clock decides what is old enough to purge.
             self.end_purge().await;
         }
         let (mut came, mut missed, begun) = (Vec::new(), Vec::new(), now_us());

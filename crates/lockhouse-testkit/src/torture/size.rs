@@ -26,7 +26,7 @@ pub struct Size {
     pub duration: Duration,
     /// The seed of all random choices.
     pub seed: u64,
-    /// A folder for data and notes; with a file system of its own if disks are to be full.
+    /// A folder for data and notes; on a separate file system if disks are to be full.
     pub folder: PathBuf,
     /// Whether the folder may be filled to the brim.
     pub fill: bool,

@@ -183,7 +183,7 @@ impl Stage {
         true
     }
 
-    /// The same of one whose COMMIT is a write of its own.
+    /// The same for a process that itself writes the COMMIT to a file.
     async fn at_write(&mut self, crew: &mut Crew, staged: &Staged) -> bool {
         let (files, process) = if staged.fault == Fault::CommitKillServer {
             let server = staged.whom % crew.servers.len();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use lockhouse::blocking::Lockhouse;
 use lockhouse::{Code, EndReason, Lost};
 
-/// A store of its own, and two clients.
+/// A new store, and two clients.
 fn house() -> (tempfile::TempDir, Lockhouse, Lockhouse) {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("lockhouse.db").display());

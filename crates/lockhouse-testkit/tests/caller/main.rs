@@ -66,7 +66,7 @@ impl Caller {
         }
     }
 
-    /// In a transaction of its own.
+    /// In a separate transaction.
     async fn is_held(&mut self, id: &str) -> bool {
         self.begin().await;
         let held = self.held(id).await;

@@ -21,7 +21,7 @@ pub(crate) const FLAT: f64 = 1.1;
 /// How many times what a pair costs on a semaphore without slots it may cost on one with 64.
 pub(crate) const SLOTTED: f64 = 1.1;
 
-/// What is to be said if `count` is over the limit of `workload`.
+/// The message if `count` is over the limit of `workload`.
 pub(crate) fn over(workload: &str, count: u64) -> Option<String> {
     let (_, limit) = LIMITS.iter().find(|(name, _)| *name == workload)?;
     (count > *limit)

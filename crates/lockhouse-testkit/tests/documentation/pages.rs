@@ -36,7 +36,7 @@ fn page(name: String) -> Page {
     Page { name, text }
 }
 
-/// The names of all files that end so, in order.
+/// The names of all files with that ending, in order. Files without an ending have the ending "".
 pub(crate) fn files(ending: &str) -> Vec<String> {
     let mut found = Vec::new();
     walk(&root(), ending, &mut found);
@@ -53,10 +53,7 @@ fn walk(folder: &Path, ending: &str, found: &mut Vec<String>) {
         }
         if path.is_dir() {
             walk(&path, ending, found);
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == ending)
-        {
+        } else if path.extension().unwrap_or_default() == ending {
             let name = path.strip_prefix(root()).unwrap();
             found.push(name.to_string_lossy().into_owned());
         }

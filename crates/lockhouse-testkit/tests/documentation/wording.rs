@@ -1,5 +1,5 @@
-//! The wording of documentation: a sentence names its actor, so none opens with "Who", "Whoever" or "What", and
-//! phrases that make a reader look back are left out.
+//! The wording of pages and of comments in code: a sentence names its actor, so none opens with "Who", "Whoever" or
+//! "What", and phrases that make a reader look back are left out.
 
 use std::fs;
 
@@ -17,23 +17,45 @@ const OPENINGS: &[&str] = &[
 
 const PHRASES: &[&str] = &[
     " anew",
-    " be it ",
+    " as it is.",
+    " as it is,",
+    " as it is;",
+    " be it",
     " by now",
-    " for want of ",
+    " for want of",
     " let go",
-    " sees to it ",
-    " is told of ",
-    " are told of ",
+    " of its own",
+    " sees to it",
+    " is told of",
+    " are told of",
 ];
+
+const FOLDERS: [&str; 3] = ["clients/", "crates/", "scripts/"];
+
+/// The endings of files, and the signs that open a comment there.
+const LANGUAGES: &[(&[&str], &[&str])] = &[
+    (&["rs"], &["///", "//!", "//"]),
+    (&["c", "go", "java", "ts"], &["//", "/**", "/*", "*/", "*"]),
+    (&["", "bash", "py", "sh"], HASH),
+    (&["lua", "sql"], &["--"]),
+];
+
+const HASH: &[&str] = &["#"];
+
+/// Opens and ends a docstring of Python.
+const QUOTES: &str = "\"\"\"";
 
 #[test]
 fn comments_name_their_actor() {
     let mut problems = Vec::new();
-    for file in files("rs") {
-        if file.starts_with("crates/") && file.contains("/src/") {
-            let source = fs::read_to_string(root().join(&file)).unwrap();
-            for (line, paragraph) in comments(&source) {
-                problems.extend(problem(&paragraph).map(|found| format!("{file}:{line}: {found}")));
+    for (endings, signs) in LANGUAGES {
+        for file in endings.iter().flat_map(|ending| files(ending)) {
+            if FOLDERS.iter().any(|folder| file.starts_with(folder)) {
+                let source = fs::read_to_string(root().join(&file)).unwrap();
+                let found = comments(&source, signs).into_iter();
+                problems.extend(found.filter_map(|(line, text)| {
+                    Some(format!("{file}:{line}: {}", problem(&text)?))
+                }));
             }
         }
     }
@@ -44,8 +66,9 @@ fn comments_name_their_actor() {
 fn pages_name_their_actor() {
     let mut problems = Vec::new();
     for page in pages() {
-        let is_guide = page.name.starts_with("docs/") && !page.name.starts_with("docs/adr/");
-        if !is_guide && page.name != "README.md" {
+        let is_in = |folder| page.name.starts_with(folder);
+        let is_guide = is_in("docs/") && !is_in("docs/adr/") || is_in("clients/");
+        if !is_guide && page.name.contains('/') {
             continue;
         }
         for (line, text) in paragraphs(page.prose().into_iter()) {
@@ -58,39 +81,91 @@ fn pages_name_their_actor() {
 #[test]
 fn a_sentence_without_an_actor_is_found() {
     let source = "/// Ends it. Whoever\n/// waits is told.\n\n//! What is due.\nfn f() {}\n// Counted anew.\n";
-    let found: Vec<_> = comments(source)
-        .iter()
-        .filter_map(|(line, text)| problem(text).map(|found| (*line, found)))
-        .collect();
+    let found = problems_of(source, &["///", "//!", "//"]);
     let expected = [
-        (1, "\"Whoever\" opens a sentence".to_owned()),
-        (4, "\"What\" opens a sentence".to_owned()),
-        (6, "\"anew\" has a plainer word".to_owned()),
+        (1, "\"Whoever\" opens a sentence"),
+        (4, "\"What\" opens a sentence"),
+        (6, "\"anew\" has a plainer word"),
     ];
-    assert_eq!(found, expected);
+    assert_eq!(found, expected.map(owned));
     for right in [
         "Ends it.",
         "What now?",
         "Says what is due. Whoa.",
         "`What` is a word.",
+        "The list of its owner, as it is stored.",
     ] {
         assert_eq!(problem(right), None, "{right}");
     }
 }
 
+#[test]
+fn comments_of_other_languages_are_read() {
+    let java = "/**\n * A hold.\n * Whoever asks.\n */\n/** As it\n * was by now. */";
+    let expected = [
+        (2, "\"Whoever\" opens a sentence"),
+        (5, "\"by now\" has a plainer word"),
+    ];
+    assert_eq!(problems_of(java, &["/**", "*/", "*"]), expected.map(owned));
+    let docstring = "Q What is due.\nQ\n\nx = Q\nWhat is due.\nQ\n# Left as it is.\n\nQWhat is due.Q\nWhat = 1\n";
+    let expected = [
+        (1, "\"What\" opens a sentence"),
+        (7, "\"as it is.\" has a plainer word"),
+        (9, "\"What\" opens a sentence"),
+    ];
+    let found = problems_of(&docstring.replace('Q', QUOTES), HASH);
+    assert_eq!(found, expected.map(owned));
+}
+
+fn problems_of(source: &str, signs: &[&str]) -> Vec<(usize, String)> {
+    comments(source, signs)
+        .iter()
+        .filter_map(|(line, text)| problem(text).map(|found| (*line, found)))
+        .collect()
+}
+
+fn owned((line, text): (usize, &str)) -> (usize, String) {
+    (line, text.to_owned())
+}
+
 /// The paragraphs of the comments in `source`, each with its first line.
-fn comments(source: &str) -> Vec<(usize, String)> {
+fn comments(source: &str, signs: &[&str]) -> Vec<(usize, String)> {
+    let texts = match signs {
+        HASH => docstrings(source),
+        _ => source.lines().map(|_| None).collect(),
+    };
     let mut is_code = false;
-    let lines = source.lines().enumerate().map(|(index, line)| {
-        let line = line.trim_start();
-        let text = ["///", "//!", "//"]
-            .iter()
-            .find_map(|mark| line.strip_prefix(mark));
-        let text = text.map_or("", str::trim);
+    let lines = source.lines().zip(texts).map(|(line, docstring)| {
+        // The line that names the interpreter is no comment.
+        let line = line.trim();
+        let line = if line.starts_with("#!/") { "" } else { line };
+        let comment = signs.iter().find_map(|sign| line.strip_prefix(sign));
+        let text = docstring.or(comment).unwrap_or_default().trim();
         is_code ^= text.starts_with("```");
-        (index + 1, if is_code { "" } else { text })
+        if is_code { "" } else { text }
     });
-    paragraphs(lines)
+    paragraphs((1..).zip(lines))
+}
+
+/// The text of a docstring on each line of `source`, and "" on a line of another string of several lines.
+fn docstrings(source: &str) -> Vec<Option<&str>> {
+    let mut is_open = false;
+    let mut is_docstring = false;
+    let lines = source.lines().map(|line| {
+        let line = line.trim();
+        let was_open = is_open;
+        is_open ^= !line.matches(QUOTES).count().is_multiple_of(2);
+        if !was_open {
+            is_docstring = line.starts_with(QUOTES);
+        }
+        let text = match was_open {
+            true => line,
+            false => line.strip_prefix(QUOTES).unwrap_or_default(),
+        };
+        let text = text.split(QUOTES).next().filter(|_| is_docstring);
+        (was_open || is_open || is_docstring).then(|| text.unwrap_or_default())
+    });
+    lines.collect()
 }
 
 /// Runs of lines with text, each joined; a heading, a row of a table and an item of a list begin one.
@@ -126,6 +201,12 @@ fn problem(paragraph: &str) -> Option<String> {
     if let Some(opening) = opens {
         return Some(format!("{:?} opens a sentence", opening.trim()));
     }
-    let phrase = PHRASES.iter().find(|phrase| paragraph.contains(*phrase))?;
+    let phrase = PHRASES.iter().find(|phrase| has(paragraph, phrase))?;
     Some(format!("{:?} has a plainer word", phrase.trim()))
+}
+
+/// Whether `phrase` is in `paragraph` and ends with a word there.
+fn has(paragraph: &str, phrase: &str) -> bool {
+    let mut after = paragraph.split(phrase).skip(1);
+    after.any(|rest| !rest.starts_with(char::is_alphanumeric))
 }

@@ -377,7 +377,7 @@ fn roots() -> Vec<PathBuf> {
     roots
 }
 
-/// What is in `folder`, if it exists.
+/// The entries of `folder`, if it exists.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let mut entries: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();

@@ -92,7 +92,7 @@ async fn stranger(
     }
 }
 
-/// Renews a request of its own that holds a permit of a semaphore of which something is locked.
+/// Renews its own request, which holds a permit of a semaphore of which something is locked.
 async fn neighbour(
     engine: &Lockhouse,
     engine_number: usize,
@@ -109,7 +109,7 @@ async fn neighbour(
     }
 }
 
-/// Acquires and releases a permit of a key of its own, new in every other round, and one of the
+/// Acquires and releases a permit of this customer's key, new in every other round, and one of the
 /// semaphore that all keys share.
 async fn customer(
     engine: &Lockhouse,

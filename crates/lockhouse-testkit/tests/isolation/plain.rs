@@ -6,7 +6,7 @@ use lockhouse_testkit::database::Database;
 use lockhouse_testkit::place::Place;
 use tokio::time::sleep;
 
-/// Commits on a table of its own for so long: how long the longest took.
+/// Commits on a separate table for `time`, and returns how long the longest commit took.
 pub(crate) async fn longest_plain_commit(place: &Place, time: Duration) -> Duration {
     let mut session = Database::open(place.url()).await;
     session.run("CREATE TABLE plain (number INT)").await;

@@ -1,5 +1,5 @@
-//! What callers at two processes ask for and wait for in ways of several kinds: locks, several semaphores, several calls,
-//! and a semaphore that is closed meanwhile.
+//! Callers at two processes wait in several ways: for a lock, for several semaphores, in several calls, and for a semaphore
+//! that is closed meanwhile.
 
 use std::time::Duration;
 

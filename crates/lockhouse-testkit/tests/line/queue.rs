@@ -99,7 +99,7 @@ impl Waiter {
     }
 }
 
-/// A caller that waits at an engine with a runtime of its own, which ends without a word when this is dropped.
+/// A caller that waits at an engine with its own runtime, which ends without a word when this is dropped.
 pub(crate) struct Doomed {
     _ends: oneshot::Sender<()>,
 }

@@ -99,7 +99,7 @@ async fn settings_of_a_postgres_18_server_change_no_result() {
     changes_no_result("postgres18", POSTGRES).await;
 }
 
-/// On a database of its own each.
+/// Each on its own database.
 macro_rules! all_hold {
     ($server:expr; $($rule:ident),+ $(,)?) => {$(
         let place = $server.place().await;

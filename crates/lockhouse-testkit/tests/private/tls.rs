@@ -21,7 +21,7 @@ struct Files(TempDir);
 impl Files {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // PostgreSQL runs as a user of its own, who has to get there.
+        // PostgreSQL runs as another user, who has to get there.
         run("chmod", &["755"], folder.path());
         let files = Self(folder);
         let (ca, other) = (authority("right"), authority("other"));
@@ -85,7 +85,7 @@ const POSTGRES: Spelling = Spelling {
     lives: "SELECT $1::text IS NOT NULL",
 };
 
-/// What happens to a client that comes to `host`.
+/// A client that connects to `host`.
 struct Client<'a> {
     place: &'a Place,
     spelling: &'a Spelling,
@@ -107,7 +107,7 @@ impl Client<'_> {
         let url = self.url(ca, mode);
         let lockhouse = Lockhouse::connect(&url).await;
         lockhouse.unwrap_or_else(|error| panic!("{url}: {error}"));
-        // A check of owners follows the same rules, by a connection of its own.
+        // A check of owners follows the same rules, on its own connection.
         let check = SqlCheck::new(&url, self.spelling.lives).unwrap();
         let verdict = check.verdict(&"job-1".parse().unwrap()).await;
         assert_eq!(verdict, Verdict::Alive, "{url}");

@@ -123,7 +123,7 @@ async fn verdicts_from_before_another_servers_turn_do_not_count() {
     let a_maintains = a.maintain(slow).unwrap();
     of_a.asked(2).await;
     let b_maintains = b.maintain(checking(&of_b)).unwrap();
-    // The turn goes to B: A's permit is ended, as it is when A can't renew it for a while.
+    // The turn goes to B: A's permit is ended, as when A can't renew it for a while.
     let upkeep = SemaphoreName::stored("lockhouse:upkeep").unwrap();
     let holder = b.holders(Some(&upkeep), None, 1).await.unwrap();
     let turn = holder.requests[0].external_id.clone();

@@ -73,7 +73,7 @@ impl Timed {
         took.entry(call).or_default().push(since.elapsed());
     }
 
-    /// What was noted since the last time must be short, and `call` must be among it `at_least` so often.
+    /// The calls noted since the last check must be short, and at least `at_least` of them must be `call`.
     fn check(&self, what: &str, call: &str, at_least: usize) {
         let took = std::mem::take(&mut *self.took.lock().unwrap());
         let number = took.get(call).map_or(0, Vec::len);
@@ -254,7 +254,7 @@ async fn set_template(timed: &Timed, capacity: u32, idle: Duration) {
     timed.store.define_template(&definition).await.unwrap();
 }
 
-/// What was changed or deleted may still lie in the indexes, and a look that finds nothing passes all of it.
+/// The indexes may still hold entries of changed or deleted rows, and a look that finds nothing passes all of them.
 async fn look_in_vain(timed: &Timed, what: &str) {
     let all = Page::<Pattern> {
         after: None,

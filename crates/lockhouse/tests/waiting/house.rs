@@ -207,7 +207,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) struct Caller(JoinHandle<Result<(Request, bool), Error>>);
 
 impl Caller {
-    /// Has called by now, and been answered if that took no time.
+    /// A caller whose call has reached the engine, and was answered if that took no time.
     pub(crate) async fn waits(lockhouse: &Lockhouse, ask: Ask, wait: Duration) -> Self {
         let lockhouse = lockhouse.clone();
         let caller = Self(tokio::spawn(

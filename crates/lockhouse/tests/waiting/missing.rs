@@ -13,7 +13,7 @@ use crate::house::{Caller, LONG, Watched, ask, grant, house, idle, name};
 /// The most semaphores of one ask.
 const MOST: usize = 64;
 
-/// An ask for a full semaphore, and for as many names of its own as it may.
+/// An ask for a full semaphore, and for as many other names as it may have.
 fn wide(id: usize) -> Ask {
     let names: Vec<_> = (1..MOST).map(|at| format!("t/{id}-{at}")).collect();
     let own = names.iter().map(|name| (name.as_str(), 1));

@@ -8,8 +8,8 @@ use crate::house::{House, Running, lockhouse, runs, until};
 use lockhouse::Timestamp;
 use nix::sys::signal::Signal;
 
-/// Starts three that go on, deaf to SIGTERM: the command, one in a session of its own, and one in
-/// another whose parent has ended, as daemons do; the pids of all three.
+/// Starts three processes that go on, deaf to SIGTERM: the command, one in another session, and one in
+/// a third session whose parent has ended, as daemons do; the pids of all three.
 const SCATTERED: &str = "trap '' TERM
     stay='echo $$; while :; do sleep 0.02; done'
     setsid sh -c \"$stay\" &

@@ -193,7 +193,7 @@ pub(super) fn half_sent(address: &str, begin: &[u8]) -> Vec<TcpStream> {
     half.collect()
 }
 
-/// A flood of `many` idle connections on a server of limit `limit`, while a holder renews by a connection of its own.
+/// A flood of `many` idle connections on a server of limit `limit`, while a holder renews by another connection.
 fn idle_flood(many: usize, limit: &str) {
     lockhouse_server::raise_open_files_limit().unwrap();
     let house = House::on_a_store();
@@ -273,7 +273,7 @@ fn idle_connections_make_room_in_order_and_a_holder_renews_meanwhile() {
     }
 }
 
-/// What `server` has in memory, in bytes.
+/// The memory of `server`, in bytes.
 fn memory(server: &Running) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

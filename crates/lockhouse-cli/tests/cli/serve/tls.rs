@@ -60,7 +60,7 @@ pub(super) fn serve(house: &House, listen: &str, options: &[&str]) -> (Running, 
     (server, url)
 }
 
-/// What `lockhouse` does with these arguments and this variable.
+/// The outcome of `lockhouse` with these arguments and this variable.
 fn with(house: &House, url: &str, args: &[&str], variable: Option<(&str, &Path)>) -> Done {
     let mut command = house.command(&[&["--url", url], args].concat());
     command.envs(variable);

@@ -9,7 +9,7 @@ use crate::promises;
 use crate::rows::Rows;
 use crate::sequences::{Step, sequences, sequences_in_turn};
 
-/// What is done to the lines before a batch.
+/// The damage to the lines before a batch.
 #[derive(Clone, Debug)]
 struct Mess {
     texts: Vec<String>,

@@ -133,7 +133,7 @@ impl World {
                 self.waiting.retain(|waiter| Some(waiter.number) != gone);
             }
             Deed::Resize(name, capacity) => batch.resized = Some((name, *capacity)),
-            // What is saved before and after says how far it was set.
+            // The times saved before and after it show how far the clock was set.
             Deed::SetClock(hours) => {
                 batch.says = NAMES.map(|name| (name, When::Always)).to_vec();
                 self.send(&mut batch)?;

@@ -29,7 +29,7 @@ impl Waiter {
     }
 }
 
-/// What is answered to an ask.
+/// The answer to an ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Granted,
@@ -81,7 +81,7 @@ pub(super) struct Model {
 #[derive(Debug, Default)]
 struct Touched {
     written: BTreeSet<&'static str>,
-    /// The time that permits are left to the first begins anew.
+    /// The semaphores on which the time that permits are left to the first begins again.
     anew: BTreeSet<&'static str>,
     /// The refused asks that go on waiting, and the semaphores that each waits for.
     refused: Vec<(Waiter, Vec<&'static str>)>,
@@ -115,7 +115,7 @@ impl Model {
         }
     }
 
-    /// What is held, by whom.
+    /// The numbers of the requests that hold permits.
     pub(super) fn held(&self) -> Vec<u64> {
         self.held.keys().copied().collect()
     }

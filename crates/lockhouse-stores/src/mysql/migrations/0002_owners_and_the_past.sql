@@ -1,4 +1,4 @@
--- What heartbeats, sweeping and purging need. Each change is one that the servers make in place, while
+-- The changes that heartbeats, sweeping and purging need. The servers make each of them in place, while
 -- others read and write.
 
 CREATE TABLE IF NOT EXISTS lockhouse_owner_session (

@@ -1,6 +1,6 @@
 -- A release writes one row and moves two entries of indexes, where it wrote two rows and moved four.
 
--- A permit is live when its request is. Whoever still runs a version that writes this column can grant
+-- A permit is live when its request is. A process of a version that writes this column can grant
 -- nothing from here on.
 ALTER TABLE lockhouse_permit DROP COLUMN state, DROP KEY held;
 

@@ -1,9 +1,9 @@
 -- The waiters of all processes stand in one line: an entry for each process, in the semaphore's row.
--- A process of an older version leaves it as it is.
+-- A process of an older version leaves it unchanged.
 ALTER TABLE lockhouse_semaphore
   ADD COLUMN line VARCHAR(21000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '';
 
--- Who waits at which process, for people to read: a row for each process and semaphore.
+-- The waiters of each process, for people to read: a row for each process and semaphore.
 CREATE TABLE IF NOT EXISTS lockhouse_waiting (
   semaphore VARCHAR(255) NOT NULL,
   process CHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

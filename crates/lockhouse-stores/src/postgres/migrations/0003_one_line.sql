@@ -1,8 +1,8 @@
 -- The waiters of all processes stand in one line: an entry for each process, in the semaphore's row.
--- A process of an older version leaves it as it is.
+-- A process of an older version leaves it unchanged.
 ALTER TABLE lockhouse_semaphore ADD COLUMN line text COLLATE "C" NOT NULL DEFAULT '';
 
--- Who waits at which process, for people to read: a row for each process and semaphore.
+-- The waiters of each process, for people to read: a row for each process and semaphore.
 CREATE TABLE lockhouse_waiting (
   semaphore text COLLATE "C" NOT NULL,
   process text COLLATE "C" NOT NULL,

@@ -8,7 +8,7 @@ CREATE TABLE lockhouse_owner_session (
 CREATE INDEX lockhouse_owner_session_by_expiry
     ON lockhouse_owner_session (expires_at);
 
--- Who ended it, where that was not its holder and they said.
+-- The name of the caller that ended it, if it was not the holder and gave a name.
 ALTER TABLE lockhouse_permit_request ADD COLUMN ended_by TEXT;
 
 -- Those held too long without a time to live are in lockhouse_permit_request_live_by_expiry.

@@ -23,7 +23,7 @@ impl Runner {
         self.bounded(wait.unwrap_or(Duration::MAX), granted).await
     }
 
-    /// The library has no block of its own: a release tells whether the permits were held until then.
+    /// The library has no block: a release tells whether the permits were held until then.
     pub(crate) async fn block(&self, command: &Value) -> Told {
         let name = text(command, "as");
         self.acquire(command).await?;

@@ -15,7 +15,7 @@
 
 /* Of a COMMIT: for each page a head and the page. One of so many is the last. */
 #define WRITES 6
-/* Where in its index, which is a file of its own, SQLite locks its log to write it. */
+/* The offset in the index, a separate file, at which SQLite locks its log to write it. */
 #define LOG_LOCK 120
 
 static volatile const int64_t *order;
@@ -74,7 +74,7 @@ int fsync(int file)
     return (int)syscall(SYS_fsync, file);
 }
 
-/* What locks has no third argument but that. */
+/* The third argument of a call that locks is a struct flock. */
 int fcntl64(int file, int what, ...)
 {
     va_list rest;

@@ -40,7 +40,7 @@ final class Caller {
     private final String token;
     private final HttpClient http;
 
-    /** One call. {@code body} makes it anew for each try; null if there is none. */
+    /** One call. {@code body} makes the body for each try; null if there is none. */
     record Call(String method, String path, Supplier<Map<String, Object>> body, Map<String, String> headers) {
         static Call of(String method, String path) {
             return new Call(method, path, null, Map.of());

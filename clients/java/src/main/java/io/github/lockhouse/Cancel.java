@@ -28,7 +28,7 @@ final class Cancel {
         return why;
     }
 
-    /** What is to be cancelled from now on. */
+    /** From now on, {@code cancel} cancels {@code future}. */
     synchronized <T extends Future<?>> T watch(T future) {
         underWay = future;
         if (why != null) {

@@ -20,12 +20,12 @@ public record Definition(int capacity, boolean slots, String note, String change
         return new Definition(capacity, slots, why, changedBy, expectedCapacity);
     }
 
-    /** Who says so, for the history. */
+    /** The name of the caller, for the history. */
     public Definition withChangedBy(String who) {
         return new Definition(capacity, slots, note, who, expectedCapacity);
     }
 
-    /** What the capacity must be now; {@code capacity_changed} if it is not. */
+    /** The capacity that the semaphore must have now; otherwise the call fails with {@code capacity_changed}. */
     public Definition withExpectedCapacity(int expected) {
         return new Definition(capacity, slots, note, changedBy, expected);
     }

@@ -11,7 +11,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 
 /**
- * What is held, renewed about every third of its time to live until it is stopped or lost.
+ * A hold, renewed about every third of its time to live until it is stopped or lost.
  *
  * <p>It counts as lost a tenth of the time to live before the server could end it, by the monotonic clock, from when the
  * last successful call was sent. Every look compares with that clock, so a process that was stopped finds it lost at once.
@@ -60,7 +60,7 @@ final class Hold {
         plan();
     }
 
-    /** Why it is lost, by the clock as it is now; null if it is not. */
+    /** Why it is lost, by the clock at this call; null if it is not. */
     LostException lost() {
         LostException ofSession = session == null ? null : session.lost();
         String reason;
@@ -99,7 +99,7 @@ final class Hold {
         return session == null ? ttl : session.ttl();
     }
 
-    /** Renews it no more. From now on it is not lost, unless it is by now. */
+    /** Renews it no more. It is not lost from now on, unless it was lost before. */
     void stop() {
         lost();
         stopped();

@@ -309,7 +309,7 @@ public final class Lockhouse implements AutoCloseable {
         if (ended.is("released") || !asked.before() || !isSame || isFinished) {
             return ended.is("released");
         }
-        // What had ended longer ago than this call took, an earlier try of it did not end.
+        // A request that ended before this call began was not ended by an earlier try of the call.
         Instant decidedAt = ended.time("decided_at");
         Duration ago = Duration.between(ended.maybeTime("released_at").orElse(decidedAt), decidedAt);
         return ago.compareTo(Duration.ofNanos(Clock.now() - began)) <= 0;

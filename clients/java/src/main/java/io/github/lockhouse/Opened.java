@@ -6,7 +6,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 
-/** What one client holds, and what is on its way back: ended when the client is closed, or the process exits. */
+/** The permits, sessions and pending releases of one client: ended when the client is closed, or the process exits. */
 final class Opened {
     private static final Duration EXIT = Duration.ofSeconds(5);
 

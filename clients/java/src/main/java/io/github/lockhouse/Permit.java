@@ -57,7 +57,7 @@ public final class Permit implements AutoCloseable {
         return of(semaphore).slots();
     }
 
-    /** Whether the hold is lost, by the clock as it is now. Once true, it stays so; once released, a permit is never lost. */
+    /** Whether the hold is lost, by the clock at this call. Once true, it stays so; once released, a permit is never lost. */
     public boolean isLost() {
         return hold.lost() != null;
     }

@@ -8,7 +8,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** A real server with a database of its own. */
+/** A real server with its own database. */
 final class TestServer implements AutoCloseable {
     private final Path folder;
     private final Process process;

@@ -14,7 +14,7 @@ import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The artifact as it is published: what is in it, and the README's tour, as printed, in a project that depends on it. */
+/** The artifact as published: its contents, and the README's tour, as printed, in a project that depends on it. */
 class TourIT {
     private static final Path REPOSITORY = Path.of("target", "repository").toAbsolutePath();
     private static final Path ARTIFACT = Path.of("io", "github", "lockhouse", "lockhouse", Lockhouse.VERSION);
