@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_whose_document_cannot_be_written_is_told_in_words() {
+    fn a_failure_whose_document_cannot_be_written_is_a_sentence() {
         struct Unwritable;
 
         impl Serialize for Unwritable {

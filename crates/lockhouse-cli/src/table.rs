@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_in_two_units() {
+    fn times_are_shown_in_two_units() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let at = |text: &str| relative(text.parse().unwrap(), now);
         assert_eq!(at("2026-01-01T00:00:25.4Z"), "in 25s");

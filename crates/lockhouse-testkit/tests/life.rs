@@ -8,7 +8,7 @@ use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
 
 on_each_store!(
-    killed_holders_permits_go_to_those_who_wait,
+    killed_holders_permits_go_to_waiters,
     a_refusal_costs_nothing_for_what_has_expired_elsewhere,
     a_refusal_costs_nothing_for_silent_owners_elsewhere,
 );
@@ -24,7 +24,7 @@ on_each_store!(sql:
 const LIFE: &str = env!("CARGO_BIN_EXE_life");
 
 /// P1, P10.
-async fn killed_holders_permits_go_to_those_who_wait(place: Place) {
+async fn killed_holders_permits_go_to_waiters(place: Place) {
     let size = killed::Size {
         holders: 20,
         holding_processes: 10,

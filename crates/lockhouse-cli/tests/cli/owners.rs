@@ -57,7 +57,7 @@ fn a_goodbye_releases_all_that_the_owner_holds() {
 }
 
 #[test]
-fn force_ends_anybodys_hold_and_keeps_who_did_it() {
+fn force_ends_any_hold_and_records_its_caller() {
     on_a_store_and_through_a_server(|house| {
         house.text(&["create", "a", "2"]);
         held(house, "ann", &["1", "2"]);

@@ -147,7 +147,7 @@ fn a_long_owner_is_shortened_in_the_middle_on_a_terminal_only() {
 
 /// `run` waits for as long as it takes, so a person must see why nothing happens.
 #[test]
-fn a_terminal_is_told_what_run_waits_for() {
+fn a_terminal_shows_what_run_waits_for() {
     let mut terminal = Terminal::new();
     terminal.house.text(&["acquire", "-s", "a", "--id", "held"]);
     terminal.types(&format!("{RUN} echo up; echo exit $?\n"));
@@ -165,7 +165,7 @@ fn a_terminal_is_told_what_run_waits_for() {
 }
 
 #[test]
-fn a_terminal_is_told_how_many_others_wait_at_the_server() {
+fn a_terminal_shows_how_many_others_wait_at_the_server() {
     let mut terminal = Terminal::new();
     let (_server, url) = terminal.house.serve("127.0.0.1:0");
     let acquire = ["--url", &url, "acquire", "-s", "a", "--wait", "forever"];
@@ -184,7 +184,7 @@ fn a_terminal_is_told_how_many_others_wait_at_the_server() {
 
 /// Each `run` is a separate process on the store.
 #[test]
-fn a_terminal_is_told_how_many_are_ahead_at_other_processes() {
+fn a_terminal_shows_how_many_are_ahead_at_other_processes() {
     let mut terminal = Terminal::new();
     terminal.house.text(&["acquire", "-s", "a", "--id", "held"]);
     let mut others = Vec::new();

@@ -51,7 +51,7 @@ fn a_request_from_the_future_is_not_stale() {
 
 /// P3: a release names its caller, the holder or another.
 #[test]
-fn a_release_is_marked_with_who_released() {
+fn a_release_is_marked_with_its_caller() {
     for by in [Some("x"), Some("a stranger"), None] {
         let mut keeper = Keeper::with(&[("a", 1)]);
         keeper.grant(&owned_by("x", ask("one", &[("a", 1)])));
@@ -65,7 +65,7 @@ fn a_release_is_marked_with_who_released() {
 
 /// P3.
 #[test]
-fn a_forced_end_is_marked_with_who_forced_it() {
+fn a_forced_end_is_marked_with_its_caller() {
     for by in [Some("op"), None] {
         let mut keeper = Keeper::with(&[("a", 1)]);
         keeper.grant(&owned_by("x", ask("one", &[("a", 1)])));

@@ -45,7 +45,7 @@ pub(crate) fn ends_for_its_cause(commit: &Commit<'_>) -> Check {
 }
 
 /// P3: an end names who asked for it, and nobody else.
-pub(crate) fn says_who_ended_it(commit: &Commit<'_>) -> Check {
+pub(crate) fn names_the_caller_that_ended_it(commit: &Commit<'_>) -> Check {
     for (id, row) in &commit.after.requests {
         let asked_for = matches!(
             row.state,

@@ -20,7 +20,7 @@ pub(crate) fn broken_by(commit: &Commit<'_>) -> Vec<Broken> {
         slots::taken_while_held,
         ends_once,
         causes::ends_for_its_cause,
-        causes::says_who_ended_it,
+        causes::names_the_caller_that_ended_it,
         causes::sessions_are_kept,
         end_is_the_end,
         idempotency,

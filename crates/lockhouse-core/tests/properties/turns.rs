@@ -29,7 +29,7 @@ proptest! {
 
     /// Where nobody waits, a turn changes nothing.
     #[test]
-    fn a_turn_of_one_who_is_alone_changes_nothing(steps in sequences_in_turn()) {
+    fn a_turn_of_a_lone_waiter_changes_nothing(steps in sequences_in_turn()) {
         let mut rows = Rows::default();
         for Step { now, commands, .. } in steps {
             let plain: Vec<_> = commands.iter().map(without_turn).collect();
@@ -236,7 +236,7 @@ fn taking_everyone_for_the_first_is_caught() {
 }
 
 #[test]
-fn being_held_back_by_who_does_not_wait_is_caught() {
+fn being_held_back_by_a_caller_that_does_not_wait_is_caught() {
     assert_caught("answers", |loaded, commands| {
         with_turns(loaded, commands, |turn| turn.waits = true)
     });

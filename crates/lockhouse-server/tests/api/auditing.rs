@@ -134,7 +134,7 @@ async fn a_change_is_logged_though_its_caller_hangs_up() {
 }
 
 #[tokio::test]
-async fn a_line_says_who_and_from_where() {
+async fn a_line_names_the_caller_and_its_address() {
     let audited = Audited::start(true).await;
     audited
         .call(None, "GET", "/v1/semaphores", "")

@@ -18,7 +18,7 @@ async fn delete(server: &Server, query: &str) -> Answer {
 
 /// P3.
 #[tokio::test]
-async fn a_forced_end_is_marked_with_who_did_it() {
+async fn a_forced_end_is_marked_with_its_caller() {
     let server = server().await;
     let ended = delete(&server, "?force=true&by=bob%40ops").await;
     let ended = ended.is(200).json();
@@ -55,7 +55,7 @@ async fn ended_by_defaults_to_the_address_of_the_caller() {
 
 /// P3.
 #[tokio::test]
-async fn a_release_by_a_stranger_is_marked_with_who_did_it() {
+async fn a_release_by_a_stranger_is_marked_with_its_caller() {
     let server = server().await;
     let ended = delete(&server, "?by=bob%40ops").await.is(200).json();
     assert_eq!(ended["end_reason"], "released");

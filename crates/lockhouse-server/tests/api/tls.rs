@@ -331,7 +331,7 @@ async fn changed_certificates_are_used_and_broken_ones_are_not() {
 }
 
 #[tokio::test]
-async fn files_that_change_are_read_again_without_being_told() {
+async fn changed_certificate_files_are_read_again_without_a_signal() {
     let server = Encrypted::start().await;
     let first = server.certificate().await;
     write(server.folder.path(), server.ca.issue("localhost"));

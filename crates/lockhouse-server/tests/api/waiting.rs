@@ -179,7 +179,7 @@ async fn the_line_is_listed_in_order() {
 }
 
 #[tokio::test]
-async fn what_a_waiter_lacks_is_shown_to_those_who_may_read_it() {
+async fn missing_semaphores_of_a_waiter_are_shown_to_callers_that_may_read_them() {
     let guarded = Guarded::start().await;
     for name in ["a", "hidden"] {
         guarded.define(name, 1).await;

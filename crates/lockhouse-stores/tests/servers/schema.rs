@@ -13,7 +13,7 @@ on_every_server! {
     a_schema_that_is_too_new_is_reported,
     a_database_that_does_not_exist_is_reported,
     a_user_without_the_right_to_change_tables_can_work,
-    a_user_who_has_all_its_connections_finds_it_crowded,
+    a_user_with_all_its_connections_in_use_finds_it_crowded,
     every_table_has_a_primary_key,
 }
 
@@ -70,7 +70,7 @@ async fn every_table_has_a_primary_key(database: &Database) {
 
 /// A user may have one connection, and has it elsewhere. Waiting for another connection harms
 /// nobody, so this differs from an unavailable server.
-async fn a_user_who_has_all_its_connections_finds_it_crowded(database: &Database) {
+async fn a_user_with_all_its_connections_in_use_finds_it_crowded(database: &Database) {
     database.migrated().await;
     let user = User::with_password(database, "ALL", "").await;
     let limit = match database.server {

@@ -57,7 +57,7 @@ pub async fn an_error_of_one_caller_affects_no_other(place: &Place) {
 }
 
 /// P9, P10: calls are dropped at any moment. Their grants can be found by their ids, and the other callers get answers.
-pub async fn a_caller_who_goes_away_breaks_nothing(place: &Place) {
+pub async fn a_caller_that_goes_away_breaks_nothing(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 500).await.unwrap();
     let calls = (0..100).map(|i| {

@@ -114,7 +114,7 @@ macro_rules! conformance {
             history_is_newest_first,
             // callers
             an_error_of_one_caller_affects_no_other,
-            a_caller_who_goes_away_breaks_nothing,
+            a_caller_that_goes_away_breaks_nothing,
             a_thousand_calls_at_once_are_all_answered,
             a_dropped_permit_is_given_back,
             a_dropped_permit_comes_before_a_later_try_acquire,
@@ -154,7 +154,7 @@ macro_rules! conformance {
             a_semaphore_with_only_lapsed_permits_can_be_deleted,
             a_grant_is_never_returned_that_had_expired,
             force_ends_a_hold_and_says_who,
-            a_release_says_who_released,
+            a_release_names_its_caller,
             a_client_that_acquires_sweeps_what_has_lapsed_elsewhere,
             a_conditional_resize_that_lost_is_refused,
             upkeep_ends_what_is_due_and_nothing_else,

@@ -88,7 +88,7 @@ pub async fn force_ends_a_hold_and_says_who(place: &Place) {
 }
 
 /// P3: the request has the name of the holder, of another caller, or of the owner that said goodbye; none if time ended it.
-pub async fn a_release_says_who_released(place: &Place) {
+pub async fn a_release_names_its_caller(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 9).await.unwrap();
     let by = async |id: &str| {

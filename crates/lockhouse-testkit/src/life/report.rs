@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missed_target_is_told() {
+    fn a_missed_target_is_reported() {
         let mut report = Report::default();
         report.say("rows", 3);
         report.aim("longest", "1 ms", "2 ms", true);

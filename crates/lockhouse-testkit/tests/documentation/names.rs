@@ -73,7 +73,8 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-fn functions(source: &str) -> Vec<String> {
+/// The names of the functions in `source`, which is Rust.
+pub(crate) fn functions(source: &str) -> Vec<String> {
     let after = source.split("fn ").skip(1);
     let names = after.filter_map(|rest| rest.split(['(', '<']).next());
     names.map(str::to_owned).collect()

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use crate::names::functions;
 use crate::pages::{files, pages, root};
 
 const OPENINGS: &[&str] = &[
@@ -73,6 +74,19 @@ fn pages_name_their_actor() {
         }
         for (line, text) in paragraphs(page.prose().into_iter()) {
             problems.extend(problem(&text).map(|found| format!("{}:{line}: {found}", page.name)));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn names_of_tests_name_their_actor() {
+    let mut problems = Vec::new();
+    for file in files("rs") {
+        if file.starts_with("crates/") {
+            let names = functions(&fs::read_to_string(root().join(&file)).unwrap()).into_iter();
+            let unnamed = names.filter(|name| name.contains("_who_"));
+            problems.extend(unnamed.map(|name| format!("{file}: {name}")));
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));

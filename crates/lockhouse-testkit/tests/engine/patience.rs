@@ -152,7 +152,7 @@ async fn a_grant_that_took_longer_than_it_lasts_is_what_the_store_says() {
 
 /// P8: while the store is asked again about grants that came late, another of their batch may expire.
 #[tokio::test]
-async fn a_grant_that_expired_while_others_were_asked_for_again_is_told_as_expired() {
+async fn a_grant_that_expired_while_others_were_asked_for_again_is_answered_as_expired() {
     let slow = AtomicU32::new(0);
     let lockhouse = hooked(move |batch| {
         let asks = batch.commands.iter().filter(|it| it.ask().is_some());

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::rows::{Rows, lock, set_up};
 
 /// The error is not the database's own, and says what to look for. PostgreSQL locks no gaps.
-pub(crate) async fn calls_in_locked_gaps_are_told_and_done_once_they_are_free(place: Place) {
+pub(crate) async fn calls_in_locked_gaps_are_refused_and_succeed_once_they_are_free(place: Place) {
     let lockhouse = place.client().await;
     set_up(&lockhouse).await;
     let mut locks = Vec::new();

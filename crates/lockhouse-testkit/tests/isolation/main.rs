@@ -30,7 +30,7 @@ use lockhouse_testkit::place::Place;
 use tokio::time::sleep;
 
 use callers::call_for;
-use gaps::calls_in_locked_gaps_are_told_and_done_once_they_are_free;
+use gaps::calls_in_locked_gaps_are_refused_and_succeed_once_they_are_free;
 use in_turn::a_row_that_others_use_in_turn_is_served_while_another_is_locked;
 use plain::longest_plain_commit;
 use rows::{Rows, lock, set_up};
@@ -51,11 +51,11 @@ on_each_store! { row locks:
     locked_templates_delay_nobody_at_two_engines,
     locked_gaps_delay_only_asks_by_ids_in_them_at_one_engine,
     locked_gaps_delay_only_asks_by_ids_in_them_at_two_engines,
-    a_locked_gap_of_names_delays_only_those_who_create_in_it_at_one_engine,
-    a_locked_gap_of_names_delays_only_those_who_create_in_it_at_two_engines,
+    a_locked_gap_of_names_delays_only_creations_in_it_at_one_engine,
+    a_locked_gap_of_names_delays_only_creations_in_it_at_two_engines,
     a_locked_gap_of_owners_delays_only_new_sessions_in_it_at_one_engine,
     a_locked_gap_of_owners_delays_only_new_sessions_in_it_at_two_engines,
-    calls_in_locked_gaps_are_told_and_done_once_they_are_free,
+    calls_in_locked_gaps_are_refused_and_succeed_once_they_are_free,
     a_row_that_others_use_in_turn_is_served_while_another_is_locked,
 }
 
@@ -99,11 +99,11 @@ async fn locked_gaps_delay_only_asks_by_ids_in_them_at_two_engines(place: Place)
     isolated(place, 2, Rows::Gaps).await;
 }
 
-async fn a_locked_gap_of_names_delays_only_those_who_create_in_it_at_one_engine(place: Place) {
+async fn a_locked_gap_of_names_delays_only_creations_in_it_at_one_engine(place: Place) {
     isolated(place, 1, Rows::NameGap).await;
 }
 
-async fn a_locked_gap_of_names_delays_only_those_who_create_in_it_at_two_engines(place: Place) {
+async fn a_locked_gap_of_names_delays_only_creations_in_it_at_two_engines(place: Place) {
     isolated(place, 2, Rows::NameGap).await;
 }
 

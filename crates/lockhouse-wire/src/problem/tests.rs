@@ -108,7 +108,7 @@ fn a_schema_of_another_version_is_the_stores_trouble() {
 }
 
 #[test]
-fn a_code_of_a_later_version_is_told_in_its_own_words() {
+fn an_error_with_a_code_of_a_later_version_keeps_its_detail() {
     let text = r#"{"code":"quota_exceeded","status":429,"detail":"no more today","x":1}"#;
     let problem: Problem = serde_json::from_str(text).unwrap();
     assert_eq!(Error::from(problem).to_string(), "no more today");

@@ -116,7 +116,7 @@ async fn a_waiter_for_more_than_the_new_capacity_steps_aside_and_keeps_its_place
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletion_is_told_to_all_who_wait() {
+async fn a_deletion_refuses_all_waiters() {
     let (lockhouse, _) = house(&[("a", 1), ("b", 1)]).await;
     grant(&lockhouse, ask("held", &[("b", 1)])).await.unwrap();
     let mut callers = Vec::new();
@@ -154,7 +154,7 @@ async fn a_resize_elsewhere_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_elsewhere_is_told_to_all_who_wait() {
+async fn a_deletion_elsewhere_refuses_all_waiters() {
     let (lockhouse, store) = house(&[("a", 1), ("b", 1)]).await;
     let other = Lockhouse::with_store(store.beside());
     grant(&lockhouse, ask("held", &[("b", 1)])).await.unwrap();

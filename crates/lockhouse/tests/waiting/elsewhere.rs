@@ -13,7 +13,7 @@ use crate::house::{Caller, LONG, Watched, ask, grant, house, house_by_the_clock,
 
 /// As in good_job 838: waiters' polling ate the database.
 #[tokio::test(start_paused = true)]
-async fn a_thousand_who_wait_cost_the_store_a_few_looks() {
+async fn a_thousand_waiters_cost_the_store_a_few_looks() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let mut callers = Vec::new();

@@ -37,7 +37,7 @@ async fn a_repeated_ask_with_a_short_wait_gets_its_grant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_than_may_wait_are_told_that_it_is_too_much() {
+async fn waiters_beyond_the_limit_are_refused() {
     let (lockhouse, _) = house(&[("a", 1), ("b", 1)]).await;
     lockhouse.limit_waiters(2).unwrap();
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();

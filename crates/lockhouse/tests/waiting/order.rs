@@ -148,7 +148,7 @@ async fn the_same_ask_with_another_priority_is_the_same_ask() {
 
 /// P5: they ask the same, so they get the same.
 #[tokio::test(start_paused = true)]
-async fn two_who_wait_under_one_id_are_granted_the_same() {
+async fn two_waiters_under_one_id_get_the_same_grant() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let one = Caller::waits(&lockhouse, ask("r", &[("a", 1)]), LONG).await;

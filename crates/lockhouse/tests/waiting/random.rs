@@ -99,10 +99,10 @@ fn made(id: &str, permits: &[(String, u32)]) -> Ask {
     ask(id, &permits)
 }
 
-/// After every step exactly those hold who should: nobody is overtaken, nobody waits for nothing,
-/// and whoever fits is served by the very batch that makes room, without a look.
+/// After every step exactly the right waiters hold permits: nobody is overtaken, nobody waits for nothing,
+/// and the batch that makes room serves all waiters that fit, without a further look.
 #[tokio::test(start_paused = true)]
-async fn exactly_who_fits_is_served() {
+async fn exactly_the_waiters_that_fit_are_served() {
     for seed in 0..60 {
         let mut random = fastrand::Rng::with_seed(seed);
         let (lockhouse, _) = house(&[("a", 3), ("b", 4), ("c", 3)]).await;

@@ -331,7 +331,7 @@ fn refused_asks_take_no_memory() {
 
 /// Each has sent all of a long body but its last byte, which the server holds until the body is late.
 #[test]
-fn writers_who_do_not_finish_take_little_memory() {
+fn clients_that_send_unfinished_bodies_take_little_memory() {
     let house = House::on_a_store();
     let (server, address, _) = crowded(&house, "-n 1024", 0);
     let before = memory(&server);
@@ -360,7 +360,7 @@ fn writers_who_do_not_finish_take_little_memory() {
 }
 
 #[test]
-fn readers_who_do_not_read_take_little_memory() {
+fn clients_that_do_not_read_take_little_memory() {
     let house = House::on_a_store();
     let (server, address) = serve(&house, "-n 1024");
     let ask = ask_for_many(&address, 1_000);

@@ -29,7 +29,7 @@ use steps::{Deed, HOUR_MS, KEYS, NAMES, PLAIN, PROCESSES, Step, steps};
 proptest! {
     /// P1 to P7, P11.
     #[test]
-    fn processes_are_served_as_by_a_list_of_all_who_wait(steps in steps()) {
+    fn processes_are_served_as_by_a_list_of_all_waiters(steps in steps()) {
         if let Err(broken) = check(decide, &steps) {
             return Err(TestCaseError::fail(format!("{broken:#?}")));
         }

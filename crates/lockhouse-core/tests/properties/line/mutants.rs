@@ -107,7 +107,7 @@ fn a_missing_window_is_caught() {
 }
 
 #[test]
-fn a_window_for_those_who_do_not_wait_is_caught() {
+fn a_window_for_callers_that_do_not_wait_is_caught() {
     assert_caught(|loaded, commands| {
         with_turns(loaded, commands, |turn| {
             if !turn.waits {

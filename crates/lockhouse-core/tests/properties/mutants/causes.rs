@@ -65,7 +65,7 @@ fn taking_an_owner_without_a_session_for_silent_is_caught() {
 
 /// P3.
 #[test]
-fn ending_a_request_of_another_owner_who_is_gone_is_caught() {
+fn ending_a_request_of_another_owner_that_is_gone_is_caught() {
     assert_caught("P3", |loaded, commands| {
         on_causes(loaded, commands, |loaded, command, cause| {
             let request = command.external_id().and_then(|id| loaded.requests.get(id));
@@ -80,7 +80,7 @@ fn ending_a_request_of_another_owner_who_is_gone_is_caught() {
 
 /// P3.
 #[test]
-fn ending_a_request_of_another_owner_who_is_silent_is_caught() {
+fn ending_a_request_of_another_owner_that_is_silent_is_caught() {
     assert_caught("P3", |mut loaded, commands| {
         for command in commands {
             if let Command::End { external_id, cause } = command
@@ -165,7 +165,7 @@ fn ending_what_seemed_due_without_looking_again_is_caught() {
 
 /// P3.
 #[test]
-fn forgetting_who_forced_an_end_is_caught() {
+fn forgetting_the_caller_of_a_forced_end_is_caught() {
     assert_caught("P3", |loaded, commands| {
         let mut decision = decide(loaded, commands);
         for ended in &mut decision.changes.ended {

@@ -104,7 +104,7 @@ async fn each_torn_request_is_found() {
 }
 
 #[tokio::test]
-async fn the_first_thousand_torn_requests_are_told_by_bytes() {
+async fn the_first_thousand_torn_requests_are_reported_in_byte_order() {
     let (place, store) = Place::migrated().await;
     change(
         &place,

@@ -147,7 +147,7 @@ async fn a_request_comes_twice_and_is_answered_once() {
 }
 
 #[tokio::test]
-async fn a_reply_comes_twice_at_once_or_to_who_asks_next() {
+async fn a_reply_is_repeated_at_once_or_to_the_next_request() {
     let (proxy, count) = counting().await;
     proxy.fail(Failure::RepeatedReplies);
     let mut next = 0;
@@ -210,9 +210,9 @@ async fn by_proxy(place: &crate::place::Place) -> (Proxy, lockhouse::Lockhouse) 
     (proxy, lockhouse::Lockhouse::connect(&url).await.unwrap())
 }
 
-/// P3: of two releases one is told that it was the one, be the other's first answer lost.
+/// P3: of two releases only one claims the end, even if the first answer to the other was lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_after_the_end_is_not_told_that_it_was_the_one() {
+async fn a_release_after_the_end_does_not_claim_the_end() {
     let place = crate::place::server().await.unwrap();
     let direct = place.client().await;
     direct.define("a", 1).await.unwrap();

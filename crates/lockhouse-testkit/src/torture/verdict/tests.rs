@@ -141,7 +141,7 @@ fn a_consistent_history_breaks_nothing() {
 
 /// Its holder learns late that staleness has ended it, when another holds what it held.
 #[test]
-fn a_stale_permit_may_be_granted_again_before_its_holder_is_told() {
+fn a_stale_permit_may_be_granted_again_before_its_holder_learns_of_the_end() {
     let (mut history, mut rows) = whole();
     (history[3].begun, history[3].ended) = (5 * SECOND + 500_000, 5 * SECOND + 600_000);
     history[3].answer = Answer::Ended {

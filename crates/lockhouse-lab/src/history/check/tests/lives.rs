@@ -102,7 +102,7 @@ fn awake(story: &mut Story, client: u32, from: u64, to: u64) {
 
 /// P8.
 #[test]
-fn a_grant_is_told_before_it_has_expired() {
+fn a_grant_is_answered_before_it_has_expired() {
     let found = |us, client| {
         let mut story = told_after(us);
         awake(&mut story, client, SECOND, 9 * SECOND);
@@ -374,7 +374,7 @@ fn a_counter_that_drifted_is_shown_with_its_permits() {
 
 /// P3: a server releases a grant whose caller has gone away. The caller asks again, and learns of the end.
 #[test]
-fn a_grant_that_was_given_up_is_released_unless_its_caller_was_told_of_it() {
+fn a_grant_that_was_given_up_is_released_unless_its_caller_was_answered() {
     let ended = || Answer::Refused(Refused::Ended("released".to_owned()));
     let told = |answer: Answer, before: Option<Answer>| {
         let mut story = story();

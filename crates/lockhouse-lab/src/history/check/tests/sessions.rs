@@ -145,7 +145,7 @@ fn a_goodbye_has_not_surely_ended_what_came_with_it() {
 
 /// P3: its answer was lost, and its row tells when it was granted.
 #[test]
-fn a_goodbye_has_ended_what_nobody_was_told_of() {
+fn a_goodbye_has_ended_unanswered_grants() {
     let mut story = kept();
     // Another tells how far the clocks are apart.
     story.rows.semaphores[0].capacity = 2;
