@@ -47,9 +47,9 @@ struct Track {
     pairs: AtomicU64,
     /// How many clients have had their first pair, or error.
     warm: AtomicUsize,
-    /// Rings when all have.
+    /// Notified when all have.
     all_warm: Notify,
-    /// Rings with the first pair that is measured.
+    /// Notified with the first pair that is measured.
     first: Notify,
     shards: Vec<Mutex<Shard>>,
     holds: Holds,

@@ -22,7 +22,7 @@ on_server! { on_postgres, Postgres;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Those who listen hold locks, others don't.
+/// Listening processes hold these locks, others don't.
 const LISTENERS: &str = "SELECT COUNT(DISTINCT pid) FROM pg_locks \
     WHERE locktype='advisory' AND granted AND mode='ShareLock' \
     AND database=(SELECT oid FROM pg_database WHERE datname=current_database())";
@@ -31,18 +31,18 @@ fn on(names: &[&str]) -> BTreeSet<SemaphoreName> {
     names.iter().map(|text| name(text)).collect()
 }
 
-async fn rung(store: &Served, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+async fn notified(store: &Served, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
     timeout(SOON, store.changed(on, ProcessId::new(1)))
         .await
-        .expect("it rings")
+        .expect("a notification")
 }
 
-/// A store that waits for `names`, which rings once for what was before.
+/// A store that waits for `names`, and was notified once of the changes before.
 async fn waiting(database: &Database, names: &[&str]) -> (Served, BTreeSet<SemaphoreName>) {
     let (store, on) = (database.store(), on(names));
     let mut told = BTreeSet::new();
     while told != on {
-        told.extend(rung(&store, &on).await);
+        told.extend(notified(&store, &on).await);
     }
     (store, on)
 }
@@ -65,12 +65,12 @@ async fn a_release_in_another_process_notifies_waiters(database: &Database) {
     }
     let (waits, both) = waiting(database, &["a", "b"]).await;
     one(&other, release("b")).await.unwrap().unwrap();
-    assert_eq!(rung(&waits, &both).await, on(&["b"]));
+    assert_eq!(notified(&waits, &both).await, on(&["b"]));
     one(&other, define("a", 2)).await.unwrap().unwrap();
-    assert_eq!(rung(&waits, &both).await, on(&["a"]));
+    assert_eq!(notified(&waits, &both).await, on(&["a"]));
     let delete = lockhouse_core::Command::Delete { name: name("b") };
     one(&other, delete).await.unwrap().unwrap();
-    assert_eq!(rung(&waits, &both).await, on(&["b"]));
+    assert_eq!(notified(&waits, &both).await, on(&["b"]));
 }
 
 /// A listener to all notifications of the database.
@@ -82,7 +82,7 @@ async fn observer(database: &Database) -> PgListener {
     observer
 }
 
-/// How often was notified until now.
+/// How many notifications came until now.
 async fn told(observer: &mut PgListener, session: &mut Session) -> usize {
     session.run("NOTIFY lockhouse,'until now'").await;
     let mut told = 0;
@@ -92,7 +92,7 @@ async fn told(observer: &mut PgListener, session: &mut Session) -> usize {
     told
 }
 
-/// A notification is dear to the server.
+/// A notification is expensive for the server.
 async fn releases_notify_only_if_another_process_waits(database: &Database) {
     let store = database.migrated().await;
     let (mut observer, mut session) = (observer(database).await, database.session().await);
@@ -138,13 +138,13 @@ async fn a_listener_that_is_cut_off_listens_again(database: &Database) {
     let cut = LISTENERS.replace("COUNT(DISTINCT pid)", "pg_terminate_backend(pid)");
     session.run(&cut).await;
     assert_eq!(
-        rung(&waits, &a).await,
+        notified(&waits, &a).await,
         a,
         "what came back meanwhile is looked for"
     );
     until(&mut session, LISTENERS, 1).await;
     one(&other, release("x")).await.unwrap().unwrap();
-    assert_eq!(rung(&waits, &a).await, a);
+    assert_eq!(notified(&waits, &a).await, a);
 }
 
 async fn a_store_that_is_gone_listens_no_more(database: &Database) {

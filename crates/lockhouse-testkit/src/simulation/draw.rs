@@ -31,7 +31,7 @@ pub(super) fn plan(seed: u64) -> Plan {
     let jumps = !is_quiet && random.u32(0..4) == 0;
     let servers = random.usize(1..=3);
     let slow_ms = [0, 1, 3, 10][random.usize(0..if is_quiet { 3 } else { 4 })];
-    let rings = random.bool();
+    let notifies = random.bool();
     let capacities = [0; PLAIN].map(|_| (random.u32(1..=4), random.u32(0..4) == 0));
     let has_keys = random.u32(0..3) > 0;
     let steps = random.usize(15..=40);
@@ -65,7 +65,7 @@ pub(super) fn plan(seed: u64) -> Plan {
         capacities,
         template,
         slow_ms,
-        rings,
+        notifies,
         is_quiet,
         steps: steps.collect(),
     }

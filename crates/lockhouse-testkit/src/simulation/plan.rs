@@ -30,8 +30,8 @@ pub struct Plan {
     pub(super) template: Option<SetTemplate>,
     /// How long the store takes at most for each half of a call.
     pub(super) slow_ms: u64,
-    /// Whether the store tells those who wait of what came free.
-    pub(super) rings: bool,
+    /// Whether the store notifies the servers of freed permits.
+    pub(super) notifies: bool,
     /// Whether no step is a fault: then more is promised.
     pub(super) is_quiet: bool,
     /// In the order of their times.
@@ -216,7 +216,7 @@ impl fmt::Display for Plan {
             capacities,
             template,
             slow_ms,
-            rings,
+            notifies,
             ..
         } = self;
         let mut there = String::new();
@@ -227,11 +227,15 @@ impl fmt::Display for Plan {
         if let Some(template) = template {
             there.push_str(&format!("{template}, "));
         }
-        let rings = if *rings { ", and rings" } else { "" };
+        let notifications = if *notifies {
+            ", with notifications"
+        } else {
+            ""
+        };
         writeln!(
             f,
             "seed {seed}: {servers} servers, {there}\
-             a store that takes up to {slow_ms} ms each way{rings}"
+             a store that takes up to {slow_ms} ms each way{notifications}"
         )?;
         for step in &self.steps {
             writeln!(f, "{step}")?;

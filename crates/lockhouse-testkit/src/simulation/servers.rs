@@ -12,7 +12,7 @@ use super::world::World;
 pub(super) struct Servers {
     pub(super) world: Arc<World>,
     slow_ms: u64,
-    rings: bool,
+    notifies: bool,
     running: Mutex<Vec<Running>>,
 }
 
@@ -30,7 +30,7 @@ impl Servers {
         let servers = Self {
             world: Arc::clone(world),
             slow_ms: plan.slow_ms,
-            rings: plan.rings,
+            notifies: plan.notifies,
             running: Mutex::default(),
         };
         for server in 0..plan.servers {
@@ -42,8 +42,8 @@ impl Servers {
 
     fn begin(&self, server: usize, nth: usize) -> Running {
         let name = format!("server {server}.{nth}");
-        let store = Faulty::new(name, &self.world, self.slow_ms, self.rings);
-        self.world.tell(store.clone());
+        let store = Faulty::new(name, &self.world, self.slow_ms, self.notifies);
+        self.world.add_listener(store.clone());
         Running {
             nth,
             lockhouse: Lockhouse::with_store(store.clone()),

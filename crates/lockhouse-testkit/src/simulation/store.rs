@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::broken::Break;
 use super::broken::line::{hide_origins, lose_wake};
 use super::plan::Fault;
-use super::world::{Bell, World};
+use super::world::{Listener, World};
 
 /// How long a transaction waits for a lock.
 const LOCK_WAIT_MS: u64 = 500;
@@ -28,9 +28,9 @@ pub(super) struct Faulty {
     pub(super) name: String,
     world: Arc<World>,
     slow_ms: u64,
-    rings: bool,
+    notifies: bool,
     wire: Mutex<Wire>,
-    rung: Notify,
+    notification: Notify,
     is_dead: AtomicBool,
 }
 
@@ -46,14 +46,17 @@ struct Wire {
     freed: BTreeSet<SemaphoreName>,
 }
 
-impl Bell for Faulty {
+impl Listener for Faulty {
     /// Somebody's commit may have freed these.
-    fn ring(&self, freed: &BTreeSet<SemaphoreName>) {
-        // A ring may be lost.
-        if self.rings && !freed.is_empty() && self.cut_until().is_none() && fastrand::u32(0..8) > 0
+    fn notify(&self, freed: &BTreeSet<SemaphoreName>) {
+        // A notification may be lost.
+        if self.notifies
+            && !freed.is_empty()
+            && self.cut_until().is_none()
+            && fastrand::u32(0..8) > 0
         {
             self.wire().freed.extend(freed.iter().cloned());
-            self.rung.notify_one();
+            self.notification.notify_one();
         }
     }
 }
@@ -65,14 +68,14 @@ impl fmt::Debug for Faulty {
 }
 
 impl Faulty {
-    pub(super) fn new(name: String, world: &Arc<World>, slow_ms: u64, rings: bool) -> Arc<Self> {
+    pub(super) fn new(name: String, world: &Arc<World>, slow_ms: u64, notifies: bool) -> Arc<Self> {
         Arc::new(Self {
             name,
             world: Arc::clone(world),
             slow_ms,
-            rings,
+            notifies,
             wire: Mutex::default(),
-            rung: Notify::new(),
+            notification: Notify::new(),
             is_dead: AtomicBool::new(false),
         })
     }
@@ -308,7 +311,7 @@ impl Layer for Faulty {
             if !freed.is_empty() {
                 return freed;
             }
-            self.rung.notified().await;
+            self.notification.notified().await;
         }
     }
 

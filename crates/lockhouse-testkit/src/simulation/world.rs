@@ -42,8 +42,8 @@ impl Clock {
 }
 
 /// A server's store, which is notified of freed permits.
-pub(super) trait Bell: Send + Sync {
-    fn ring(&self, freed: &BTreeSet<SemaphoreName>);
+pub(super) trait Listener: Send + Sync {
+    fn notify(&self, freed: &BTreeSet<SemaphoreName>);
 }
 
 pub(super) struct World {
@@ -58,7 +58,7 @@ pub(super) struct World {
     unlocked: Notify,
     notes: Mutex<Notes>,
     /// The stores to notify of freed permits.
-    bells: Mutex<Vec<Weak<dyn Bell>>>,
+    listeners: Mutex<Vec<Weak<dyn Listener>>>,
     pub(super) is_quiet: bool,
     pub(super) breaks: Option<Break>,
 }
@@ -133,18 +133,20 @@ impl World {
             hanging: AtomicUsize::new(0),
             unlocked: Notify::new(),
             notes: Mutex::new(notes),
-            bells: Mutex::default(),
+            listeners: Mutex::default(),
             is_quiet,
             breaks,
         })
     }
 
-    pub(super) fn tell(&self, server: Arc<dyn Bell>) {
-        self.bells().push(Arc::downgrade(&server));
+    pub(super) fn add_listener(&self, server: Arc<dyn Listener>) {
+        self.listeners().push(Arc::downgrade(&server));
     }
 
-    fn bells(&self) -> MutexGuard<'_, Vec<Weak<dyn Bell>>> {
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
+    fn listeners(&self) -> MutexGuard<'_, Vec<Weak<dyn Listener>>> {
+        self.listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -221,7 +223,7 @@ impl World {
         match entered {
             Ok(ended) => {
                 ended.iter().for_each(|id| self.is_known_to_be_lost(id));
-                self.ring(batch, &ended);
+                self.notify(batch, &ended);
             }
             Err(violation) => self.found(Err(violation)),
         }
@@ -246,8 +248,8 @@ impl World {
         self.found(entered);
     }
 
-    /// Tells the servers of what `batch`, by which these ended, may have freed.
-    fn ring(&self, batch: &Batch, ended: &[ExternalId]) {
+    /// Notifies the servers of the semaphores that `batch`, which ended these requests, may have freed.
+    fn notify(&self, batch: &Batch, ended: &[ExternalId]) {
         let mut freed = BTreeSet::new();
         for command in &batch.commands {
             if matches!(
@@ -263,8 +265,8 @@ impl World {
         {
             freed.extend(grant);
         }
-        for server in self.bells().iter().filter_map(Weak::upgrade) {
-            server.ring(&freed);
+        for server in self.listeners().iter().filter_map(Weak::upgrade) {
+            server.notify(&freed);
         }
     }
 

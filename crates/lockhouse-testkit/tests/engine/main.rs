@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod batches;
-mod bell;
 mod closing;
 mod crowd;
 mod holding;
 mod hooked;
 mod keys;
 mod listings;
+mod notification;
 mod owners;
 mod patience;
 mod tokens;

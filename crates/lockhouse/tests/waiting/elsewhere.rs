@@ -99,16 +99,16 @@ async fn waiters_wake_when_permits_are_released_elsewhere() {
     }
 }
 
-/// A ring only makes the look come sooner.
+/// A notification only makes the poll come sooner.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_rings_is_looked_at_at_once() {
+async fn a_notified_process_polls_at_once() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     let other = Lockhouse::with_store(store.beside());
     grant(&other, ask("held", &[("a", 1)])).await.unwrap();
     let waits = Caller::waits(&lockhouse, ask("next", &[("a", 1)]), LONG).await;
     sleep(Duration::from_secs(100)).await;
     other.release("held").await.unwrap();
-    store.rings.notify_one();
+    store.notification.notify_one();
     let begun = Instant::now();
     waits.granted().await;
     assert!(

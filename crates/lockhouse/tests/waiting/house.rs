@@ -50,7 +50,7 @@ pub(crate) struct Watched {
     pub(crate) rejects: AtomicBool,
     /// The same of a batch that only says how waiters stand in the line.
     pub(crate) rejects_stands: AtomicBool,
-    pub(crate) rings: Notify,
+    pub(crate) notification: Notify,
 }
 
 impl Watched {
@@ -141,7 +141,7 @@ impl Layer for Watched {
 
     async fn changed(&self, on: &BTreeSet<SemaphoreName>, _: ProcessId) -> BTreeSet<SemaphoreName> {
         self.listened.store(on.len(), Ordering::SeqCst);
-        self.rings.notified().await;
+        self.notification.notified().await;
         BTreeSet::new()
     }
 

@@ -1,4 +1,4 @@
-//! Waking by a store that tells of changes: two engines on one PostgreSQL.
+//! Notifications that wake waiters: two engines on one PostgreSQL.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Locks of those who listen, on this database.
+/// The locks of listening processes on this database.
 const LISTENS: &str = "FROM pg_locks WHERE locktype='advisory' AND mode='ShareLock' AND granted \
     AND database=(SELECT oid FROM pg_database WHERE datname=current_database())";
 
@@ -39,7 +39,7 @@ async fn held_and_waited_for(
     waiting
 }
 
-/// Releases through `one`; how long it took until that was granted which waits.
+/// Releases through `one`; how long it took until the waiter was granted.
 async fn handover(one: &Lockhouse, on: &str, waits: JoinHandle<(Request, Instant)>) -> Duration {
     let begun = Instant::now();
     one.release(format!("held-{on}")).await.unwrap();
