@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::text::is_reserved;
-use crate::{Capacity, Invalid, MAX_TEXT_BYTES, NamePrefix, SemaphoreName, Timestamp};
+use crate::{Capacity, Invalid, MAX_TEXT_BYTES, SemaphoreName, Timestamp};
 
 /// The most templates in a store. A batch that creates a semaphore reads all of them.
 pub const MAX_TEMPLATES: usize = 1_000;
@@ -73,11 +73,6 @@ impl Pattern {
     /// The prefix of the names.
     pub fn prefix(&self) -> &str {
         &self.0[..self.0.len() - 1]
-    }
-
-    /// The prefix of the names, for listings.
-    pub fn name_prefix(&self) -> NamePrefix {
-        NamePrefix::parse(self.prefix()).expect("a pattern's prefix is one")
     }
 
     /// Whether it matches `name`. No template matches Lockhouse's own semaphores.

@@ -85,11 +85,6 @@ impl<K: Eq + Hash> Rates<K> {
         let used = used.get_or_insert_mut(key, || self.rate.unused(now));
         self.rate.take(used, now)
     }
-
-    #[cfg(test)]
-    pub(crate) fn keys(&self) -> usize {
-        self.used.lock().unwrap().len()
-    }
 }
 
 impl OneRate {
@@ -112,6 +107,12 @@ impl OneRate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl<K: Eq + Hash> Rates<K> {
+        pub(crate) fn keys(&self) -> usize {
+            self.used.lock().unwrap().len()
+        }
+    }
 
     #[test]
     fn the_next_says_how_many_were_left_out() {

@@ -92,15 +92,6 @@ enum Names {
 }
 
 impl TokenGrant {
-    /// A grant of `verb` on all names.
-    pub fn on_all(verb: Verb) -> Self {
-        let all = NamePrefix::parse("").expect("the empty prefix is one");
-        Self {
-            verb,
-            names: Names::Prefix(all),
-        }
-    }
-
     /// The verb of the grant.
     pub fn verb(&self) -> Verb {
         self.verb
@@ -212,7 +203,6 @@ mod tests {
                 assert_eq!(verb.implies(other), implies, "{verb} {other}");
             }
         }
-        assert_eq!(TokenGrant::on_all(Verb::Admin), grant("admin:*"));
     }
 
     #[test]

@@ -175,13 +175,6 @@ impl<D: Driver> Lease<D> {
         self.is_interruptible = false;
     }
 
-    /// Sets the session as on a cluster node.
-    #[cfg(test)]
-    pub(crate) async fn guard(&mut self) {
-        let connection = self.connection.as_mut().expect("a connection is lent");
-        connection.guard().await.expect("a session is set");
-    }
-
     /// Whether the server takes a script as long as this.
     pub(crate) fn takes(&self, script: &Script) -> bool {
         let connection = self.connection.as_ref();
@@ -323,4 +316,16 @@ fn span<D: Driver>(context: &str) -> Span {
         otel.kind = "client",
         db.system.name = <D::Database as sqlx::Database>::NAME.to_lowercase(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl<D: Driver> Lease<D> {
+        /// Sets the session as on a cluster node.
+        pub(crate) async fn guard(&mut self) {
+            self.connection.as_mut().unwrap().guard().await.unwrap();
+        }
+    }
 }

@@ -10,7 +10,8 @@ use lockhouse_core::store::{
     Batch, Due, Error, FullStore, Holders, Layer, Listing as _, Page, Store, Upkeep as _,
 };
 use lockhouse_core::{
-    Command, Decision, Loaded, Outcome, Request, Semaphore, SemaphoreName, Template, decide,
+    Command, Decision, Loaded, NamePrefix, Outcome, Request, Semaphore, SemaphoreName, Template,
+    decide,
 };
 use lockhouse_stores::{Memory, MemoryTransaction};
 
@@ -162,7 +163,7 @@ impl Layer for Broken {
         limit: u32,
     ) -> Result<Vec<SemaphoreName>, Error> {
         let page = Page { after: None, limit };
-        let prefix = template.pattern.name_prefix();
+        let prefix = NamePrefix::parse(template.pattern.prefix()).unwrap();
         let named = self.memory.semaphores(Some(&prefix), &page).await?;
         let made = named.into_iter().filter(|s| s.origin.is_some());
         Ok(made.map(|semaphore| semaphore.name).collect())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockhouse::{
     Code, ConnectOptions, ExternalId, Lockhouse, Owner, Refusal, Secret, Timestamp, Token,
-    TokenGrant, TokenName, Ttl, Verb,
+    TokenGrant, TokenName, Ttl,
 };
 
 use super::steps::{ask, eventually, refusal};
@@ -21,7 +21,7 @@ async fn is_remote(lockhouse: &Lockhouse) -> bool {
 /// A client with all rights. A server asks for a token as soon as there is one.
 async fn administrator(place: &Place) -> (Lockhouse, Secret) {
     let lockhouse = place.client().await;
-    let all = [TokenGrant::on_all(Verb::Admin)];
+    let all: [TokenGrant; 1] = ["admin:*".parse().unwrap()];
     let (_, secret) = lockhouse.create_token("admin", &all, None).await.unwrap();
     if !is_remote(&lockhouse).await {
         return (lockhouse, secret);
@@ -92,7 +92,7 @@ pub async fn tokens_are_made_listed_and_revoked(place: &Place) {
 /// A new token may have the name of one that has expired.
 pub async fn an_expired_token_can_be_replaced(place: &Place) {
     let (lockhouse, _) = administrator(place).await;
-    let grants = [TokenGrant::on_all(Verb::Read)];
+    let grants: [TokenGrant; 1] = ["read:*".parse().unwrap()];
     let soon = Timestamp::now() + Duration::from_millis(300);
     lockhouse
         .create_token("short", &grants, Some(soon))
