@@ -25,18 +25,21 @@ fn a_wire_type_in_the_public_api_is_found() {
         "use lockhouse_wire::{Problem, Request};\npub fn f(\n    problem: Problem,\n) -> u32 {",
         "use lockhouse_wire as wire;\npub struct Answer(pub wire::Problem);",
         "pub fn f() -> lockhouse_wire::Problem {",
+        "use lockhouse_wire as wire;\nimpl From<wire::Problem> for Error {",
+        "use lockhouse_wire::Problem;\nimpl<T> TryFrom<Answer<T>>\n    for Problem\n{",
     ] {
         assert_eq!(shown_wire_types(shows).len(), 1, "{shows}");
     }
     for hides in [
         "use lockhouse_wire::Problem;\npub(crate) fn f(problem: Problem) {",
         "use lockhouse_wire::Problem;\npub fn f() {\n    Problem::read();\n}",
+        "use lockhouse_wire::Problem;\nimpl Error {\n    fn of(problem: Problem) {",
     ] {
         assert!(shown_wire_types(hides).is_empty(), "{hides}");
     }
 }
 
-/// The public items of `source` whose declaration names a wire type.
+/// The public items of `source` whose declaration names a wire type, and its implementations, which need no `pub`.
 fn shown_wire_types(source: &str) -> Vec<String> {
     let mut names = vec!["lockhouse_wire".to_owned()];
     let mut shown = Vec::new();
@@ -50,8 +53,9 @@ fn shown_wire_types(source: &str) -> Vec<String> {
                 .map(str::to_owned),
         );
     }
+    let starts = ["pub ", "\nimpl"];
     let mut rest = source;
-    while let Some(at) = rest.find("pub ") {
+    while let Some(at) = starts.iter().filter_map(|start| rest.find(start)).min() {
         let item = &rest[at..];
         let end = item.find(['{', ';']).unwrap_or(item.len());
         let is_import = item.starts_with("pub use");
