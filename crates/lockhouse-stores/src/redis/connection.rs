@@ -15,7 +15,6 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, RedisResult, ScriptInvocation,
 };
 use tokio::sync::Mutex;
-use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::error;
@@ -79,9 +78,8 @@ impl Connections {
         context: &str,
     ) -> Result<T, Error> {
         let (mut connection, number) = self.lend().await?;
-        let answer = timeout(ANSWER, command.query_async(&mut connection)).await;
-        self.settle(number, answer, Kind::Unavailable, context)
-            .await
+        let asked = command.query_async(&mut connection);
+        self.answer(number, asked, Kind::Unavailable, context).await
     }
 
     async fn run<T: FromRedisValue>(
@@ -91,19 +89,20 @@ impl Connections {
         context: &str,
     ) -> Result<T, Error> {
         let (mut connection, number) = self.lend().await?;
-        let answer = timeout(ANSWER, script.invoke_async(&mut connection)).await;
-        self.settle(number, answer, lost, context).await
+        let asked = script.invoke_async(&mut connection);
+        self.answer(number, asked, lost, context).await
     }
 
-    /// Drops the connection if no answer came, or if the server can no longer be used. `lost` is the kind of the error if
-    /// no answer came.
-    async fn settle<T>(
+    /// Waits for the answer. Drops the connection if none came, or if the server can no longer be used. `lost` is the kind of
+    /// the error if no answer came.
+    async fn answer<T>(
         &self,
         number: u64,
-        answer: Result<RedisResult<T>, Elapsed>,
+        asked: impl Future<Output = RedisResult<T>>,
         lost: Kind,
         context: &str,
     ) -> Result<T, Error> {
+        let answer = timeout(ANSWER, asked).await;
         let spares =
             |answer: &RedisResult<T>| answer.as_ref().err().is_none_or(error::spares_connection);
         if !answer.as_ref().is_ok_and(spares) {

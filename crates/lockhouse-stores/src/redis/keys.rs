@@ -69,6 +69,11 @@ impl Keys {
         }
     }
 
+    /// The entry by which a refusal on the semaphore `name` finds the request `id` once it has lapsed.
+    pub(super) fn expiring(&self, name: &SemaphoreName, at: Timestamp, id: &ExternalId) -> Entry {
+        self.entry(&format!("expiring:{name}"), Score::At(at), id)
+    }
+
     pub(super) fn of_semaphore(&self, semaphore: &Semaphore) -> Vec<Entry> {
         let mut entries = vec![self.entry("ever", Score::Bytes, &semaphore.name)];
         if semaphore.exists() {
@@ -113,7 +118,7 @@ impl Keys {
         for name in request.permits.iter().map(|permit| &permit.semaphore) {
             entries.push(self.entry(&format!("on:{name}"), Score::Number, id));
             if let Some(at) = request.expires_at {
-                entries.push(self.entry(&format!("expiring:{name}"), Score::At(at), id));
+                entries.push(self.expiring(name, at, id));
             }
             if let Some(owner) = owner {
                 entries.push(self.entry("held", Score::Bytes, format!("{name}\0{owner}\0{id}")));

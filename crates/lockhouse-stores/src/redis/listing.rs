@@ -47,8 +47,8 @@ impl Listing for Redis {
         let range = Range::of_scores(format!("({looked_to}"), "+inf");
         let mut held = Held::default();
         // One row more, to see whether another page follows.
-        let found = self.find("r", &set, &range, most + 1).await?;
-        for (i, (number, row)) in found.into_iter().enumerate() {
+        let (numbers, found) = self.find("r", &set, &range, most + 1).await?;
+        for (i, (number, row)) in numbers.into_iter().zip(found).enumerate() {
             let request: Option<Request> = rows::all([row])?.pop();
             let request = request.filter(|request| of.include(request));
             if i == most || (request.is_some() && held.requests.len() == limit) {
@@ -95,8 +95,8 @@ impl Redis {
         // No UTF-8 has this byte.
         let to = [b"(", prefix.as_bytes(), b"\xff"].concat();
         let range = Range::of_bytes(from, to);
-        let found = self.find("s", set, &range, page.limit as usize).await?;
-        rows::all(found.into_iter().map(|(_, row)| row))
+        let (_, found) = self.find("s", set, &range, page.limit as usize).await?;
+        rows::all(found)
     }
 
     async fn size(&self, set: &str) -> Result<u64, Error> {

@@ -26,11 +26,13 @@ impl Redis {
         let cutoff = self.now().await?.saturating_sub(age);
         let cutoff = cutoff.unwrap_or(Timestamp::UNIX_EPOCH);
         let old = Range::of_scores("-inf", cutoff.as_microsecond());
-        if !self.find("r", "ended", &old, 1).await?.is_empty() {
+        let (ended, _) = self.find("r", "ended", &old, 1).await?;
+        if !ended.is_empty() {
             return Ok(0);
         }
-        let found = self.find("s", "deleted", &old, MOST.min(limit as usize));
-        let found: Vec<Semaphore> = rows::all(found.await?.into_iter().map(|(_, row)| row))?;
+        let limit = MOST.min(limit as usize);
+        let (_, found) = self.find("s", "deleted", &old, limit).await?;
+        let found: Vec<Semaphore> = rows::all(found)?;
         if found.is_empty() {
             return Ok(0);
         }

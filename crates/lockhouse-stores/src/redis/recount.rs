@@ -7,17 +7,14 @@
 //! not reported as repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter::repeat_n;
 use std::sync::LazyLock;
 
-use lockhouse_core::store::{Error, Kind};
-use lockhouse_core::{
-    ExternalId, Recount, Recounted, Request, Semaphore, SemaphoreName, Timestamp,
-};
+use lockhouse_core::store::Error;
+use lockhouse_core::{ExternalId, Recount, Recounted, Request, Semaphore, SemaphoreName};
 use redis::Script;
 
 use super::Redis;
-use super::keys::{Entry, Score};
+use super::keys::Entry;
 use super::rows::{self, Loaded, Row};
 use super::writes::Writes;
 
@@ -29,20 +26,13 @@ const PIECE: u32 = 1_000;
 
 /// How many times the live requests of a semaphore are read in pieces. If its row changed each time,
 /// one script reads all of them, which keeps the server from other calls.
-const IN_PIECES: usize = 5;
+const IN_PIECES: u32 = 5;
 
 /// How many torn requests it names at most.
 const TORN: usize = 1_000;
 
-/// How many times a repair is tried while other processes change the semaphore.
-const TRIES: usize = 100;
-
-const CONTEXT: &str = "repairing a semaphore";
-
-const BUSY: &str = "the semaphore changed all the while; try again";
-
 /// The fences of a semaphore, from all requests.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Fences {
     of: BTreeMap<u64, ExternalId>,
     repeated: u64,
@@ -87,15 +77,16 @@ impl Redis {
 
     pub(super) async fn mend(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
         let (mut fences, _) = self.all_fences().await?;
-        let mut fences = fences.remove(name).unwrap_or_default();
-        for _ in 0..TRIES {
+        let fences = fences.remove(name).unwrap_or_default();
+        self.compare_and_save("repairing a semaphore", || async {
+            let mut fences = fences.clone();
             let Some(counted) = self.count(name, &mut fences).await? else {
-                return Ok(None);
+                return Ok((None, None));
             };
             let is = counted.recounted.repaired();
             let was = counted.recounted.semaphore;
             if is == was && counted.misfiled.is_empty() {
-                return Ok(None);
+                return Ok((None, None));
             }
             let mut writes = Writes::default();
             writes.set(self.keys.semaphore(name), &is);
@@ -105,11 +96,9 @@ impl Redis {
                 values: vec![counted.row],
                 ..Loaded::default()
             };
-            if self.save(read, Timestamp::MAX, writes, CONTEXT).await? {
-                return Ok(Some(was));
-            }
-        }
-        Err(Error::new(Kind::Conflict, BUSY))
+            Ok((Some(was), Some((read, writes))))
+        })
+        .await
     }
 
     /// The fences of all requests, by semaphore, and the ids of requests whose index entries are
@@ -160,15 +149,14 @@ impl Redis {
         name: &SemaphoreName,
         fences: &mut Fences,
     ) -> Result<Option<Counted>, Error> {
-        let (row, held) = self.all_held(name).await?;
+        let (row, held) = self.held(name).await?;
         if row.is_empty() {
             return Ok(None);
         }
         let mut recounted = Recounted::without_permits(rows::parse(&row)?);
         let mut misfiled = Vec::new();
         for (row, filed_at) in held {
-            let request = rows::parse(&row).ok().filter(Request::is_live);
-            let Some(request) = request else {
+            let Some(request) = rows::parse(&row).ok().filter(Request::is_live) else {
                 continue;
             };
             for permit in request.permits.iter().filter(|p| p.semaphore == *name) {
@@ -178,11 +166,7 @@ impl Redis {
             if let Some(at) = request.expires_at
                 && filed_at.map(|at| at as i64) != Some(at.as_microsecond())
             {
-                misfiled.push(Entry {
-                    key: self.keys.each("expiring", name.as_str()),
-                    score: Score::At(at),
-                    member: request.external_id.to_string(),
-                });
+                misfiled.push(self.keys.expiring(name, at, &request.external_id));
             }
         }
         recounted.last_fence = fences.of.keys().next_back().copied().unwrap_or(0);
@@ -195,21 +179,11 @@ impl Redis {
         }))
     }
 
-    /// Reads a semaphore and all of its live requests, as of one moment.
-    async fn all_held(&self, name: &SemaphoreName) -> Result<Held, Error> {
-        for limit in repeat_n(PIECE, IN_PIECES).chain([u32::MAX]) {
-            if let Some(held) = self.held(name, limit).await? {
-                return Ok(held);
-            }
-        }
-        Err(Error::new(Kind::Conflict, BUSY))
-    }
-
-    /// Reads `limit` of a semaphore's live requests at a time. `None` if its row changed meanwhile.
-    async fn held(&self, name: &SemaphoreName, limit: u32) -> Result<Option<Held>, Error> {
-        let mut all = Held::default();
-        let mut least = "-inf".to_owned();
+    /// Reads a semaphore and its live requests in pieces, as of one moment. If its row changes meanwhile, it begins again.
+    async fn held(&self, name: &SemaphoreName) -> Result<Held, Error> {
+        let (mut all, mut least, mut changed) = (Held::default(), "-inf".to_owned(), 0);
         loop {
+            let limit = if changed < IN_PIECES { PIECE } else { u32::MAX };
             let mut script = HELD.key(self.keys.semaphore(name));
             script.key(self.keys.each("on", name.as_str()));
             script.key(self.keys.each("expiring", name.as_str()));
@@ -217,14 +191,15 @@ impl Redis {
             let (row, held, last): (Row, Vec<_>, Option<String>) =
                 self.connections.read(&script).await?;
             if least != "-inf" && row != all.0 {
-                return Ok(None);
+                (all, least, changed) = (Held::default(), "-inf".to_owned(), changed + 1);
+                continue;
             }
             let is_last = held.len() < limit as usize;
             all.0 = row;
             all.1.extend(held);
             match last {
                 Some(last) if !is_last => least = format!("({last}"),
-                _ => return Ok(Some(all)),
+                _ => return Ok(all),
             }
         }
     }

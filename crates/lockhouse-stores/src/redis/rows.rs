@@ -37,19 +37,14 @@ pub(super) struct Range {
 
 impl Range {
     pub(super) fn of_scores(from: impl ToString, to: impl ToString) -> Self {
-        Self {
-            by: "BYSCORE",
-            from: from.to_string().into(),
-            to: to.to_string().into(),
-        }
+        let (from, to) = (from.to_string().into(), to.to_string().into());
+        let by = "BYSCORE";
+        Self { by, from, to }
     }
 
     pub(super) fn of_bytes(from: impl Into<Vec<u8>>, to: impl Into<Vec<u8>>) -> Self {
-        Self {
-            by: "BYLEX",
-            from: from.into(),
-            to: to.into(),
-        }
+        let (by, from, to) = ("BYLEX", from.into(), to.into());
+        Self { by, from, to }
     }
 }
 
@@ -83,14 +78,14 @@ impl Redis {
         Ok(self.load([]).await?.at)
     }
 
-    /// The score and the row of at most `limit` members of a set. A row has the key `kind` and the last part of the member.
+    /// The scores and the rows of at most `limit` members of a set. A row has the key `kind` and the last part of the member.
     pub(super) async fn find(
         &self,
         kind: &str,
         set: &str,
         range: &Range,
         limit: usize,
-    ) -> Result<Vec<(f64, Row)>, Error> {
+    ) -> Result<(Vec<f64>, Vec<Row>), Error> {
         let mut script = FIND.key(self.keys.of(set));
         script.arg(self.keys.each(kind, "")).arg(range.by);
         script.arg(&range.from).arg(&range.to).arg(limit);

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use lockhouse_core::store::{Error, Page, Templates};
-use lockhouse_core::{Pattern, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp};
+use lockhouse_core::{Pattern, Semaphore, SemaphoreName, Template, TemplateDefinition};
 
 use super::Redis;
 use super::rows::{self, Range};
@@ -44,21 +44,18 @@ impl Templates for Redis {
         template: &Template,
         limit: u32,
     ) -> Result<Vec<SemaphoreName>, Error> {
-        let idle_since = template.idle_since(self.now().await?);
+        let idle_since = template.idle_since(self.now().await?).as_microsecond();
         let capacity = format!("({}", template.capacity);
         let ranges = [
             ("made", Range::of_scores("-inf", &capacity)),
             ("made", Range::of_scores(&capacity, "+inf")),
-            (
-                "unused",
-                Range::of_scores("-inf", Timestamp::as_microsecond(idle_since)),
-            ),
+            ("unused", Range::of_scores("-inf", idle_since)),
         ];
         let mut names = Vec::new();
         for (kind, range) in ranges {
             let set = format!("{kind}:{}", template.pattern);
-            let found = self.find("s", &set, &range, limit as usize).await?;
-            let found: Vec<Semaphore> = rows::all(found.into_iter().map(|(_, row)| row))?;
+            let (_, found) = self.find("s", &set, &range, limit as usize).await?;
+            let found: Vec<Semaphore> = rows::all(found)?;
             names.extend(found.into_iter().map(|semaphore| semaphore.name));
         }
         Ok(names)

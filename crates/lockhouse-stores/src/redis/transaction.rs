@@ -70,14 +70,14 @@ impl<'a> RedisTransaction<'a> {
             requests.insert(request.external_id.clone(), request.clone());
         }
         for renewed in &changes.renewed {
-            requests
-                .entry(renewed.external_id.clone())
-                .and_modify(|it| renewed.apply(it));
+            if let Some(request) = requests.get_mut(&renewed.external_id) {
+                renewed.apply(request);
+            }
         }
         for ended in &changes.ended {
-            requests
-                .entry(ended.external_id.clone())
-                .and_modify(|it| ended.apply(it));
+            if let Some(request) = requests.get_mut(&ended.external_id) {
+                ended.apply(request);
+            }
         }
         for (id, request) in &requests {
             let was = self.requests.get(id);
@@ -112,22 +112,16 @@ impl Transaction for RedisTransaction<'_> {
             let problem = "other processes kept changing the rows of the batch; try again";
             return Err(Error::new(Kind::Conflict, problem));
         }
-        let Footprint {
-            requests,
-            owners,
-            templates,
-            ..
-        } = footprint;
         let semaphores: Vec<_> = footprint.semaphores_to_read().collect();
         let keys = &self.store.keys;
         let all = semaphores.iter().map(|name| keys.semaphore(name));
-        let all = all.chain(requests.iter().map(|id| keys.request(id)));
-        let all = all.chain(owners.iter().map(|owner| keys.session(owner)));
-        let all = all.chain(templates.then(|| keys.of("templates")));
+        let all = all.chain(footprint.requests.iter().map(|id| keys.request(id)));
+        let all = all.chain(footprint.owners.iter().map(|owner| keys.session(owner)));
+        let all = all.chain(footprint.templates.then(|| keys.of("templates")));
         self.read = self.store.load(all).await?;
         let (of_semaphores, rest) = self.read.values.split_at(semaphores.len());
-        let (of_requests, rest) = rest.split_at(requests.len());
-        let (of_owners, of_templates) = rest.split_at(owners.len());
+        let (of_requests, rest) = rest.split_at(footprint.requests.len());
+        let (of_owners, of_templates) = rest.split_at(footprint.owners.len());
         let templates: Vec<Vec<Template>> = rows::all(of_templates)?;
         self.semaphores = by_key(of_semaphores, |row: &Semaphore| row.name.clone())?;
         self.requests = by_key(of_requests, |row: &Request| row.external_id.clone())?;

@@ -33,20 +33,19 @@ impl Upkeep for Redis {
             format!("({}", after.as_microsecond())
         });
         let range = Range::of_scores(&after, cutoff);
-        let mut found = self.find("r", "lasting", &range, limit).await?;
+        let (times, mut found) = self.find("r", "lasting", &range, limit).await?;
         let mut looked_to = None;
-        if let Some((last, _)) = found.get(limit.saturating_sub(1)) {
+        if let Some(last) = times.get(limit.saturating_sub(1)) {
             let last = *last as i64;
             looked_to = Some(rows::time(last)?);
             // All requests of that moment, however many.
             let range = Range::of_scores(&after, last);
-            found = self.find("r", "lasting", &range, usize::MAX >> 1).await?;
+            (_, found) = self.find("r", "lasting", &range, usize::MAX >> 1).await?;
         }
-        let mut requests: Vec<Request> = rows::all(found.into_iter().map(|(_, row)| row))?;
+        let mut requests: Vec<Request> = rows::all(found)?;
         let owners = requests.iter().filter_map(|request| request.owner.as_ref());
-        let sessions = self
-            .load(owners.map(|owner| self.keys.session(owner)))
-            .await?;
+        let sessions = owners.map(|owner| self.keys.session(owner));
+        let sessions = self.load(sessions).await?;
         let mut kept: Vec<OwnerSession> = rows::all(sessions.values)?;
         kept.retain(|session| session.expires_at > sessions.at);
         let is_kept = |owner: &Owner| kept.iter().any(|session| session.owner == *owner);
@@ -62,10 +61,8 @@ impl Upkeep for Redis {
         let after = page.after.as_ref().map_or("", Owner::as_str);
         let script = script.arg(after).arg(page.limit);
         let found: Vec<String> = self.connections.read(script).await?;
-        let owners = found.into_iter().map(Owner::stored);
-        owners
-            .map(|owner| owner.map_err(rows::unreadable))
-            .collect()
+        let owners: Result<_, _> = found.into_iter().map(Owner::stored).collect();
+        owners.map_err(rows::unreadable)
     }
 
     async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
@@ -101,8 +98,8 @@ impl Redis {
     pub(super) async fn owned_by(&self, owner: &Owner, limit: u32) -> Result<Vec<Request>, Error> {
         let owner = owner.as_str();
         let range = Range::of_bytes(format!("[{owner}\0"), format!("({owner}\x01"));
-        let found = self.find("r", "owned", &range, limit as usize).await?;
-        rows::all(found.into_iter().map(|(_, row)| row))
+        let (_, found) = self.find("r", "owned", &range, limit as usize).await?;
+        rows::all(found)
     }
 
     /// Live requests that have lapsed, on the semaphores `names` or, without any, on all.

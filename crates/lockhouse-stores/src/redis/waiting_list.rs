@@ -28,10 +28,8 @@ impl WaitingList for Redis {
         let pieces = pieces.into_iter().map(|piece| (piece, &[][..]));
         for (piece, gone) in pieces.chain([(last, gone)]) {
             let mut script = SHOW.key(self.keys.of("shown"));
-            script
-                .arg(self.keys.of(""))
-                .arg(process.to_string())
-                .arg(piece.len());
+            script.arg(self.keys.of("")).arg(process.to_string());
+            script.arg(piece.len());
             for (name, waiters) in piece {
                 script.arg(name.as_str()).arg(waiters);
             }

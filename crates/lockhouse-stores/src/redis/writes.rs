@@ -22,7 +22,7 @@ static SAVE_IF_ROOM: LazyLock<Script> =
 
 const SCRIPT: &str = include_str!("scripts/save.lua");
 
-/// How many times a change of a list is tried while other processes change it.
+/// How many times rows are edited while other processes change them.
 const TRIES: usize = 100;
 
 /// Commands, each preceded by the number of its words.
@@ -101,22 +101,42 @@ impl Redis {
         &self,
         change: impl Fn(&mut BTreeMap<T::Key, T>, Timestamp) -> R,
     ) -> Result<R, Error> {
-        for _ in 0..TRIES {
+        let context = format!("changing {}", T::LIST);
+        self.compare_and_save(&context, || async {
             let (mut list, read) = self.all::<T>().await?;
             let before = list.clone();
             let changed = change(&mut list, read.at);
             if list == before {
-                return Ok(changed);
+                return Ok((changed, None));
             }
             let mut writes = Writes::default();
             let rows: Vec<T> = list.into_values().collect();
             writes.set(self.keys.of(T::LIST), &rows);
-            let context = format!("changing {}", T::LIST);
-            if self.save(read, Timestamp::MAX, writes, &context).await? {
-                return Ok(changed);
+            Ok((changed, Some((read, writes))))
+        })
+        .await
+    }
+
+    /// Calls `edit`, which reads rows and says what to write, if anything. Writes that and returns the result, unless a row has
+    /// changed since it was read. Then it begins again.
+    pub(super) async fn compare_and_save<R, F>(
+        &self,
+        context: &str,
+        edit: impl Fn() -> F,
+    ) -> Result<R, Error>
+    where
+        F: Future<Output = Result<(R, Option<(Loaded, Writes)>), Error>>,
+    {
+        for _ in 0..TRIES {
+            let (result, edited) = edit().await?;
+            let Some((read, writes)) = edited else {
+                return Ok(result);
+            };
+            if self.save(read, Timestamp::MAX, writes, context).await? {
+                return Ok(result);
             }
         }
-        let busy = format!("other processes kept changing {}; try again", T::LIST);
+        let busy = format!("{context}: other processes kept changing the rows; try again");
         Err(Error::new(Kind::Conflict, busy))
     }
 
