@@ -1,7 +1,8 @@
 //! Holds a permit for a test, in a separate process that the test can stop or kill.
 //!
-//! `holder URL SEMAPHORE EXTERNAL_ID TTL_MS` prints `held` once it holds the permit. Then it answers each line on stdin with
-//! `held` or `lost`, as a job sees it that checks its hold before its next step. Meanwhile another thread renews the hold.
+//! `holder URL SEMAPHORE EXTERNAL_ID TTL_MS` prints `held` once it holds the permit, and `renewed` once the answer to the
+//! first renewal is there. Then it answers each line on stdin with `held` or `lost`, as a job sees it that checks its hold
+//! before its next step. Meanwhile another thread renews the hold.
 //!
 //! `holder pay URL held|finish EXTERNAL_ID` begins a transaction, writes a row of the table `payment`,
 //! runs the statement, and prints `done`. When it reads a line, it commits and prints `committed`.
@@ -10,6 +11,7 @@ use std::future::Future;
 use std::io::{BufRead as _, stdin};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::thread::sleep;
 use std::time::Duration;
 
 use lockhouse::caller::{finish_sql, held_sql};
@@ -58,6 +60,11 @@ fn hold(url: &str, semaphore: &str, id: &str, ttl_ms: &str) {
         ask.ttl(ttl).acquire().await.unwrap()
     });
     println!("held");
+    let granted_until = permit.held_until();
+    while permit.held_until() == granted_until {
+        sleep(Duration::from_millis(1));
+    }
+    println!("renewed");
     let _timers = runtime.enter();
     for line in stdin().lock().lines() {
         line.unwrap();
