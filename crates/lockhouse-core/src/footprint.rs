@@ -21,7 +21,7 @@ use crate::{Command, Epoch, ExternalId, Gap, Loaded, Owner, Semaphore, Semaphore
 /// them locked delays no batch (P13). They are read after the semaphores are locked.
 ///
 /// - **The epoch.** A command that raises all fences raises the epoch first. A batch that creates a
-///   semaphore has made its row ready before it reads the epoch. So the batch either sees the new
+///   semaphore has inserted its row before it reads the epoch. So the batch either sees the new
 ///   epoch, or the semaphore's row is found and raised too. A purge of a deleted semaphore raises
 ///   the epoch before it deletes the row, so a batch that finds no row sees the new epoch.
 /// - **Templates.** A batch that reads a template just before it changes may create a semaphore

@@ -67,4 +67,4 @@ pub use template::{
     Idle, MAX_TEMPLATES, Origin, Pattern, Template, TemplateDefinition, USED_EVERY,
 };
 pub use text::{ExternalId, MAX_NOTE_BYTES, MAX_TEXT_BYTES, Note, Owner, SemaphoreName};
-pub use turn::{Place, StillWaiting, Turn};
+pub use turn::{PlaceInLine, StillWaiting, Turn};

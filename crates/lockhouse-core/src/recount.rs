@@ -229,7 +229,7 @@ mod tests {
             in_use,
             fence: 9,
             deleted_at: None,
-            ..Semaphore::made_ready(name, created)
+            ..Semaphore::undefined(name, created)
         };
         Recounted {
             semaphore,

@@ -38,7 +38,7 @@ pub struct Semaphore {
 impl Semaphore {
     /// The row of a name that was never defined: deleted and empty. Stores that lock rows insert
     /// one before a definition locks it.
-    pub fn made_ready(name: SemaphoreName, now: Timestamp) -> Self {
+    pub fn undefined(name: SemaphoreName, now: Timestamp) -> Self {
         Self {
             name,
             capacity: Capacity::CLOSED,

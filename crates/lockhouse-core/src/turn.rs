@@ -1,10 +1,10 @@
 //! Turns: the order among asks for the same semaphores.
 //!
-//! Waiters stand in one line by their [`Place`], in the order of arrival; a step of [`Priority`] is
+//! Waiters stand in one line by their [`PlaceInLine`], in the order of arrival; a step of [`Priority`] is
 //! worth ten seconds. So the order of any two waiters never changes while they wait, and no waiter
 //! starves: an ask that arrives later than its priority is worth comes behind.
 //!
-//! A `Place` orders the waiters of one process. The [`Line`](crate::Line) orders the processes.
+//! A `PlaceInLine` orders the waiters of one process. The [`Line`](crate::Line) orders the processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::{Ask, Claim, Priority, ProcessId, SemaphoreName, Seniority, Standing}
 
 /// A place in a line. The lower place comes first; the default place comes before all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct PlaceInLine {
     /// The waiter's time of arrival, moved by the worth of its priority, in microseconds.
     came_us: i64,
     /// Distinguishes waiters that arrived at the same time.
     number: u64,
 }
 
-impl Default for Place {
+impl Default for PlaceInLine {
     fn default() -> Self {
         Self {
             came_us: i64::MIN,
@@ -29,7 +29,7 @@ impl Default for Place {
     }
 }
 
-impl Place {
+impl PlaceInLine {
     /// The place of an ask that arrived `came` after the line began, and got `number`.
     pub fn new(came: Duration, priority: Priority, number: u64) -> Self {
         let came_us = i64::try_from(came.as_micros()).unwrap_or(i64::MAX);
@@ -54,7 +54,7 @@ impl Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Its place in the line of its process.
-    pub place: Place,
+    pub place: PlaceInLine,
     /// Whether it goes on waiting if it is refused for lack of room. Then asks behind it in its
     /// batch are refused permits of its semaphores too.
     pub waits: bool,
@@ -86,7 +86,7 @@ pub struct StillWaiting {
 /// The refused asks for one semaphore.
 #[derive(Debug)]
 struct Refused {
-    first: Place,
+    first: PlaceInLine,
     standing: Standing,
 }
 
@@ -137,9 +137,9 @@ mod tests {
     use super::*;
     use crate::MAX_PRIORITY;
 
-    fn place(came_s: u64, priority: i32, number: u64) -> Place {
+    fn place(came_s: u64, priority: i32, number: u64) -> PlaceInLine {
         let priority = Priority::new(priority).unwrap();
-        Place::new(Duration::from_secs(came_s), priority, number)
+        PlaceInLine::new(Duration::from_secs(came_s), priority, number)
     }
 
     #[test]

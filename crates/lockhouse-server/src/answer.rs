@@ -17,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
-use crate::connections::{Call, Connection};
+use crate::connections::{Connection, OpenCall};
 use crate::failure::Failure;
 use crate::shares::Listing;
 
@@ -33,7 +33,7 @@ pub(crate) struct Answer {
     body: Body,
     /// The rest that is not sent yet.
     chunk: Bytes,
-    _call: Call,
+    _call: OpenCall,
     _place: Option<OwnedSemaphorePermit>,
     _listing: Option<Listing>,
     _deadline: Option<Deadline>,
@@ -49,7 +49,7 @@ struct Deadline(AbortHandle);
 /// `answer` to `call` on `connection`. Refuses too many long answers at once.
 pub(crate) fn answer(
     answer: Response<Body>,
-    call: Call,
+    call: OpenCall,
     connection: &Arc<Connection>,
     version: Version,
 ) -> Response<Answer> {

@@ -66,7 +66,7 @@ pub(crate) struct Connection {
 
 /// A call under way.
 #[derive(Debug)]
-pub(crate) struct Call(Arc<Connection>);
+pub(crate) struct OpenCall(Arc<Connection>);
 
 impl Connections {
     pub(crate) fn new(bounds: Bounds, counts: Counts) -> Arc<Self> {
@@ -136,7 +136,7 @@ impl Connections {
 }
 
 impl Connection {
-    pub(crate) fn begin_call(self: &Arc<Self>) -> Call {
+    pub(crate) fn begin_call(self: &Arc<Self>) -> OpenCall {
         let mut state = self.connections.state();
         if *self.calls.borrow() == 0 {
             state.lines.remove(self.in_line());
@@ -145,7 +145,7 @@ impl Connection {
             }
         }
         self.calls.send_modify(|calls| *calls += 1);
-        Call(Arc::clone(self))
+        OpenCall(Arc::clone(self))
     }
 
     fn enter(&self, class: Class, state: &mut State) {
@@ -212,7 +212,7 @@ impl Connection {
     }
 }
 
-impl Drop for Call {
+impl Drop for OpenCall {
     fn drop(&mut self) {
         let Self(connection) = self;
         let mut state = connection.connections.state();

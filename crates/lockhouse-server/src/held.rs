@@ -21,7 +21,7 @@ const MOST_BYTES: usize = 1024 * 1024;
 const FIRST_PART: usize = 32;
 
 /// `?owner=…&semaphore=…&cursor=…&limit=…`: which live requests are listed.
-pub(crate) struct Listing {
+pub(crate) struct ListedRequests {
     owner: Option<Owner>,
     on: Option<SemaphoreName>,
     paging: Paging<At>,
@@ -82,7 +82,7 @@ impl At {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Listing {
+impl<S: Send + Sync> FromRequestParts<S> for ListedRequests {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
@@ -100,7 +100,7 @@ pub(crate) async fn list(
     State(lockhouse): State<Lockhouse>,
     State(access): State<Arc<Access>>,
     principal: Principal,
-    Listing { owner, on, paging }: Listing,
+    ListedRequests { owner, on, paging }: ListedRequests,
 ) -> Result<Json<Requests>, Failure> {
     let Paging { after, limit } = paging;
     let At {

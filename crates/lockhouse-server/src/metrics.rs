@@ -85,7 +85,7 @@ struct Answered {
 }
 
 /// A call under way. It is counted when this is dropped, also if its caller hangs up.
-struct Call {
+struct CountedCall {
     metrics: Arc<Metrics>,
     route: Route,
     begun: Instant,
@@ -180,7 +180,7 @@ impl Metrics {
     }
 }
 
-impl Drop for Call {
+impl Drop for CountedCall {
     fn drop(&mut self) {
         let Route { method, route } = self.route.clone();
         let answered = Answered {
@@ -215,7 +215,7 @@ pub(crate) async fn count(
         method: known(request.method()),
         route: matched.map_or("none", MatchedPath::as_str).to_owned(),
     };
-    let mut call = Call {
+    let mut call = CountedCall {
         metrics,
         route,
         begun: Instant::now(),

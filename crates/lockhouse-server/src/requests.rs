@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::metrics::Held;
 use crate::path::Named;
 use crate::query::NoParameters;
-use crate::shares::Admission;
+use crate::shares::Admitted;
 use crate::stopping::Stopping;
 
 /// Acquires, and waits as long as the caller asked. If the caller hangs up while it waits, this
@@ -30,7 +30,7 @@ pub(crate) async fn put(
     State(lockhouse): State<Lockhouse>,
     (State(stopping), State(access)): (State<Stopping>, State<Arc<Access>>),
     principal: Principal,
-    (caller, admission): (Caller, Option<Extension<Admission>>),
+    (caller, admission): (Caller, Option<Extension<Admitted>>),
     Named(external_id): Named<ExternalId>,
     _: NoParameters,
     Json(body): Json<Acquire>,
@@ -46,12 +46,12 @@ pub(crate) async fn put(
         let share = access.may_wait(&principal, semaphores);
         share.zip(caller.may_wait())
     });
-    let patience = match &place {
-        None => Patience::None,
-        Some(None) => Patience::Refused,
-        Some(Some(_)) => Patience::Until(wait),
+    let allowed = match &place {
+        None => AllowedWait::None,
+        Some(None) => AllowedWait::Refused,
+        Some(Some(_)) => AllowedWait::Until(wait),
     };
-    let acquire = acquire(&lockhouse, &stopping, &caller, ask, patience);
+    let acquire = acquire(&lockhouse, &stopping, &caller, ask, allowed);
     let admission = admission
         .map(|Extension(admission)| admission)
         .unwrap_or_default();
@@ -71,7 +71,7 @@ pub(crate) async fn put(
 
 /// How long a call may wait for room.
 #[derive(Clone, Copy, Debug)]
-enum Patience {
+enum AllowedWait {
     /// The caller asked for no wait.
     None,
     /// The caller asked to wait, but its token or the server has no place for another waiting call.
@@ -84,17 +84,17 @@ async fn acquire(
     stopping: &Stopping,
     caller: &Caller,
     ask: Ask,
-    patience: Patience,
+    allowed: AllowedWait,
 ) -> Result<(Request, bool), Error> {
-    let wait = match patience {
-        Patience::None => return lockhouse.acquire(ask, Duration::ZERO).await,
-        Patience::Refused => {
+    let wait = match allowed {
+        AllowedWait::None => return lockhouse.acquire(ask, Duration::ZERO).await,
+        AllowedWait::Refused => {
             return match lockhouse.acquire(ask, Duration::ZERO).await {
                 Err(error) if error.code() == Code::Exhausted => Err(Error::Overloaded),
                 answer => answer,
             };
         }
-        Patience::Until(wait) => wait,
+        AllowedWait::Until(wait) => wait,
     };
     tokio::select! {
         answer = lockhouse.acquire(ask.clone(), wait) => return answer,

@@ -86,12 +86,12 @@ pub(crate) async fn delete(
 }
 
 /// `?prefix=…&cursor=…&limit=…`: which semaphores are listed.
-pub(crate) struct Listing {
+pub(crate) struct ListedSemaphores {
     prefix: String,
     paging: Paging<SemaphoreName>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Listing {
+impl<S: Send + Sync> FromRequestParts<S> for ListedSemaphores {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
@@ -106,7 +106,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Listing {
 pub(crate) async fn list(
     State(lockhouse): State<Lockhouse>,
     principal: Principal,
-    Listing { prefix, paging }: Listing,
+    ListedSemaphores { prefix, paging }: ListedSemaphores,
 ) -> Result<Json<Semaphores>, Failure> {
     let covered = principal.covered(Verb::Read, &prefix);
     let list = |after, limit| seen(&lockhouse, &covered, &prefix, after, limit);

@@ -83,7 +83,7 @@ struct InFlight {
 
 /// The admission of a call, which counts as under way until this is dropped, if calls of its token count.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Admission(Option<Arc<Mutex<Option<InFlight>>>>);
+pub(crate) struct Admitted(Option<Arc<Mutex<Option<InFlight>>>>);
 
 impl Shares {
     pub(crate) fn new(waits: usize, calls: usize, counts: Counts) -> Arc<Self> {
@@ -139,9 +139,9 @@ impl Shares {
     ///
     /// # Errors
     /// [`Error::Overloaded`] if too many of its calls queue.
-    pub(crate) async fn admit(self: &Arc<Self>, name: Option<&str>) -> Result<Admission, Error> {
+    pub(crate) async fn admit(self: &Arc<Self>, name: Option<&str>) -> Result<Admitted, Error> {
         let Some(name) = name else {
-            return Ok(Admission(None));
+            return Ok(Admitted(None));
         };
         let call = match self.admit_or_queue(name)? {
             Ok(call) => call,
@@ -151,7 +151,7 @@ impl Shares {
                 queued.await.map_err(|_| Error::Overloaded)?
             }
         };
-        Ok(Admission(Some(Arc::new(Mutex::new(Some(call))))))
+        Ok(Admitted(Some(Arc::new(Mutex::new(Some(call))))))
     }
 
     fn admit_or_queue(
@@ -236,7 +236,7 @@ fn forget_if_unused(of: &mut HashMap<Name, Share>, name: &Name) {
     }
 }
 
-impl Admission {
+impl Admitted {
     /// Ends the admission of a call that goes on to wait, a little later.
     pub(crate) async fn end_soon(&self) -> Infallible {
         sleep(BEGINS).await;

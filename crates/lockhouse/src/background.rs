@@ -1,7 +1,7 @@
 //! Background work of a client: releasing dropped permits and sessions.
 
 mod counts;
-mod debt;
+mod release;
 mod returning;
 
 use std::sync::{Arc, mpsc};
@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use crate::backend::Backend;
 use counts::Counts;
-use debt::Debt;
-pub(crate) use debt::Dropped;
+use release::BackgroundRelease;
+pub(crate) use release::Dropped;
 use returning::Returning;
 pub(crate) use returning::UnderWay;
 
@@ -67,10 +67,10 @@ impl Background {
         runtime: &Handle,
         dropped: Dropped,
     ) -> mpsc::Receiver<()> {
-        let (paid, is_paid) = mpsc::channel();
-        let debt = Debt::of(&self.counts, paid);
-        runtime.spawn(debt.pay(backend.clone(), dropped));
-        is_paid
+        let (released, is_released) = mpsc::channel();
+        let release = BackgroundRelease::begin(&self.counts, released);
+        runtime.spawn(release.run(backend.clone(), dropped));
+        is_released
     }
 
     /// Runs `goodbye`, the goodbye of `owner`, on `runtime`. It returns whether it succeeded.

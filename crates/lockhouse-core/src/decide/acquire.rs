@@ -1,12 +1,12 @@
 //! Grants: all of an ask or nothing, once, in its turn.
 
-use super::{Scene, after, ended};
+use super::{WorkingSet, after, ended};
 use crate::{
     Admission, Ask, Capacity, Claim, Count, Grant, Outcome, Refusal, Reply, Request, Semaphore,
     SemaphoreName, State, Turn,
 };
 
-impl Scene {
+impl WorkingSet {
     pub(super) fn acquire(&mut self, ask: &Ask, turn: &Turn) -> Outcome {
         if let Some(request) = self.requests.get(&ask.external_id) {
             return match request.state {

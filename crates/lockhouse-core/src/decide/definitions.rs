@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{Scene, in_use, unknown};
+use super::{WorkingSet, in_use, unknown};
 use crate::command::Definition;
 use crate::{
     CapacityChange, Epoch, MAX_SLOTTED_CAPACITY, Outcome, Refusal, Reply, Semaphore, SemaphoreName,
     Slots, Template, Timestamp,
 };
 
-impl Scene {
+impl WorkingSet {
     pub(super) fn define(&mut self, wanted: &Definition) -> Outcome {
         let (name, capacity, now) = (&wanted.name, wanted.capacity, self.now);
         let first_fence = self.first_fence();
@@ -125,6 +125,6 @@ fn row<'a>(
     name: &SemaphoreName,
     now: Timestamp,
 ) -> &'a mut Semaphore {
-    let made_ready = || Semaphore::made_ready(name.clone(), now);
-    semaphores.entry(name.clone()).or_insert_with(made_ready)
+    let undefined = || Semaphore::undefined(name.clone(), now);
+    semaphores.entry(name.clone()).or_insert_with(undefined)
 }

@@ -32,16 +32,16 @@ use crate::{
 /// semaphore or request that is not in `loaded` does not exist. [`Changes`] contains each semaphore
 /// that a command creates, whether it had a row before or not.
 pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
-    let mut scene = Scene::new(loaded);
-    let outcomes = commands.iter().map(|command| scene.run(command)).collect();
+    let mut rows = WorkingSet::new(loaded);
+    let outcomes = commands.iter().map(|command| rows.run(command)).collect();
     Decision {
         outcomes,
-        changes: scene.changes(),
+        changes: rows.changes(),
     }
 }
 
 /// The rows after the commands so far, and the keys of those that they changed.
-struct Scene {
+struct WorkingSet {
     now: Timestamp,
     /// Each semaphore as it was before the first command.
     before: BTreeMap<SemaphoreName, Before>,
@@ -82,7 +82,7 @@ impl Before {
     }
 }
 
-impl Scene {
+impl WorkingSet {
     fn new(loaded: Loaded) -> Self {
         let before = loaded.semaphores.values();
         Self {

@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
-use super::{Before, Scene, unknown};
+use super::{Before, WorkingSet, unknown};
 use crate::{
     Ask, CapacityChange, Epoch, Note, Origin, Outcome, Pattern, Reply, Semaphore, SemaphoreName,
     Template, Timestamp, USED_EVERY,
 };
 
-impl Scene {
+impl WorkingSet {
     /// The semaphore `name`. If it does not exist, the semaphore that its template would create
     /// now.
     pub(super) fn find(&self, name: &SemaphoreName) -> Option<Cow<'_, Semaphore>> {
@@ -32,7 +32,7 @@ impl Scene {
             fence: last_fence.max(self.first_fence()),
             deleted_at: None,
             origin: Some(self.origin(template)),
-            ..Semaphore::made_ready(name.clone(), self.now)
+            ..Semaphore::undefined(name.clone(), self.now)
         })
     }
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use lockhouse_core::{
-    Command, Decision, Epoch, Idle, Line, Loaded, Outcome, Pattern, Place, Priority, ProcessId,
-    Refusal, Reply, Saved, Seniority, Stand, Standing, Template, Timestamp, Turn, decide,
+    Command, Decision, Epoch, Idle, Line, Loaded, Outcome, Pattern, PlaceInLine, Priority,
+    ProcessId, Refusal, Reply, Saved, Seniority, Stand, Standing, Template, Timestamp, Turn,
+    decide,
 };
 
 use crate::keeper::{Keeper, ask, define, exhausted, resize};
@@ -30,7 +31,7 @@ fn waits(number: u64, id: &str, permits: &[(&str, u32)]) -> Command {
     Command::Acquire {
         ask: ask(id, permits),
         turn: Turn {
-            place: Place::new(Duration::ZERO, Priority::default(), number),
+            place: PlaceInLine::new(Duration::ZERO, Priority::default(), number),
             waits: true,
             ..Turn::default()
         },

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse_core::{Cause, Command, Outcome, Place, Priority, Refusal, Turn};
+use lockhouse_core::{Cause, Command, Outcome, PlaceInLine, Priority, Refusal, Turn};
 
 use crate::keeper::{Keeper, ask, end, exhausted};
 use crate::words::name;
@@ -12,7 +12,7 @@ fn waits(number: u64, id: &str, permits: &[(&str, u32)]) -> Command {
     Command::Acquire {
         ask: ask(id, permits),
         turn: Turn {
-            place: Place::new(Duration::ZERO, Priority::default(), number),
+            place: PlaceInLine::new(Duration::ZERO, Priority::default(), number),
             waits: true,
             ..Turn::default()
         },

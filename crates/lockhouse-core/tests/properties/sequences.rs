@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockhouse_core::{
     Ask, Capacity, Cause, Command, Count, Definition, ExternalId, Idle, MAX_COUNT, Note, Owner,
-    Place, Priority, SemaphoreName, Template, Timestamp, Ttl, Turn,
+    PlaceInLine, Priority, SemaphoreName, Template, Timestamp, Ttl, Turn,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -176,7 +176,7 @@ fn ends() -> impl Strategy<Value = Command> {
 
 fn turns() -> impl Strategy<Value = Turn> {
     let places =
-        (0..6_u64).prop_map(|number| Place::new(Duration::ZERO, Priority::default(), number));
+        (0..6_u64).prop_map(|number| PlaceInLine::new(Duration::ZERO, Priority::default(), number));
     let behind = prop_oneof![4 => Just(BTreeSet::new()), 1 => btree_set(names(), 1..=2)];
     (places, any::<bool>(), behind).prop_map(|(place, waits, behind)| Turn {
         place,

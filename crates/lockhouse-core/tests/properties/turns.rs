@@ -230,7 +230,7 @@ fn overtaking_those_outside_the_batch_is_caught() {
 fn taking_everyone_for_the_first_is_caught() {
     assert_caught("P11", |loaded, commands| {
         with_turns(loaded, commands, |turn| {
-            turn.place = lockhouse_core::Place::default();
+            turn.place = lockhouse_core::PlaceInLine::default();
         })
     });
 }

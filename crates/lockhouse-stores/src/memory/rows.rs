@@ -188,8 +188,11 @@ impl Rows {
                     }
                     !goes
                 });
-                let ready = || Semaphore::made_ready(epoch.clone(), now);
-                let row = self.semaphores.entry(epoch.clone()).or_insert_with(ready);
+                let undefined = || Semaphore::undefined(epoch.clone(), now);
+                let row = self
+                    .semaphores
+                    .entry(epoch.clone())
+                    .or_insert_with(undefined);
                 row.fence = row.fence.max(last_fence);
             }
         }

@@ -157,8 +157,8 @@ impl Dialect for MySqlServer {
         read::with_permits(chosen)
     }
 
-    fn make_ready(rows: &[Semaphore]) -> Script {
-        save::make_ready(rows)
+    fn insert_missing(rows: &[Semaphore]) -> Script {
+        save::insert_missing(rows)
     }
 
     fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {

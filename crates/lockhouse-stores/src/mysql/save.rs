@@ -32,7 +32,7 @@ impl Display for Noted {
 
 /// Inserts `rows`, unless they exist. One by one: the server generates their ids, and with them
 /// overwrites what the session [noted](Noted).
-pub(super) fn make_ready(rows: &[Semaphore]) -> Script {
+pub(super) fn insert_missing(rows: &[Semaphore]) -> Script {
     let mut script = Script::of(BEGIN);
     for row in rows {
         script.insert(

@@ -161,7 +161,7 @@ impl Dialect for PostgresServer {
         read::with_permits(chosen)
     }
 
-    fn make_ready(rows: &[Semaphore]) -> Script {
+    fn insert_missing(rows: &[Semaphore]) -> Script {
         Script::of(format_args!(
             "INSERT INTO lockhouse_semaphore \
              (name,capacity,in_use,fence,created_at,updated_at,deleted_at) VALUES {} \

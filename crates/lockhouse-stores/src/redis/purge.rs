@@ -47,7 +47,7 @@ impl Redis {
         let Some(last_fence) = old.iter().map(|row| row.fence).max() else {
             return Ok(0);
         };
-        let mut raised = before.unwrap_or_else(|| Semaphore::made_ready(epoch, read.at));
+        let mut raised = before.unwrap_or_else(|| Semaphore::undefined(epoch, read.at));
         raised.fence = raised.fence.max(last_fence);
         let mut writes = Writes::default();
         writes.set(self.keys.semaphore(&raised.name), &raised);

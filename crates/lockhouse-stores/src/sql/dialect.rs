@@ -107,7 +107,7 @@ pub trait Dialect: Driver {
     fn with_permits(chosen: &str) -> Script;
 
     /// Inserts `rows`, unless they exist, and commits.
-    fn make_ready(rows: &[Semaphore]) -> Script;
+    fn insert_missing(rows: &[Semaphore]) -> Script;
 
     /// A SELECT of the entries of a stretch of the index of live requests, or of `owner`'s live
     /// requests, in its order.

@@ -113,7 +113,7 @@ fn insert<D: Dialect>(store: &Inner<D>, key: &Key) -> String {
         Key::Semaphore(name) => format!(
             "INSERT INTO lockhouse_semaphore \
              (name,capacity,in_use,fence,created_at,updated_at,deleted_at) VALUES {}",
-            values::new_semaphores::<D>(&[Semaphore::made_ready(
+            values::new_semaphores::<D>(&[Semaphore::undefined(
                 name.clone(),
                 Timestamp::default()
             )])

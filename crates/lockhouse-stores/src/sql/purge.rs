@@ -111,8 +111,8 @@ async fn raise_epoch<D: Dialect>(
     fence: u64,
     now: Timestamp,
 ) -> Result<Semaphore, Error> {
-    let ready = Semaphore::made_ready(Epoch::semaphore(), now);
-    lease.run(&D::make_ready(&[ready]), CONTEXT).await?;
+    let row = Semaphore::undefined(Epoch::semaphore(), now);
+    lease.run(&D::insert_missing(&[row]), CONTEXT).await?;
     let name = D::text(Epoch::semaphore().as_str()).to_string();
     let [table, ..] = &D::BY_KEY;
     let (table, key) = (table.table, table.key);

@@ -136,7 +136,7 @@ impl<D: Dialect> Transaction for SqlTransaction<'_, D> {
                 false => Ok(Commit::Done),
             };
         }
-        if self.make_ready(&changes.semaphores).await? {
+        if self.insert_missing(&changes.semaphores).await? {
             return Ok(self.outdated());
         }
         let granted = &changes.granted;
@@ -197,17 +197,17 @@ impl<D: Dialect> SqlTransaction<'_, D> {
     ///
     /// It uses a separate transaction: two transactions that lock the same missing row and then
     /// insert it would deadlock. Here, the second one finds the row.
-    async fn make_ready(&mut self, semaphores: &[Semaphore]) -> Result<bool, Error> {
+    async fn insert_missing(&mut self, semaphores: &[Semaphore]) -> Result<bool, Error> {
         let has_row = |semaphore: &&Semaphore| self.ids.semaphore(&semaphore.name).is_ok();
         let missing = semaphores.iter().filter(|semaphore| !has_row(semaphore));
         let missing: Vec<_> = missing
-            .map(|semaphore| Semaphore::made_ready(semaphore.name.clone(), semaphore.created_at))
+            .map(|semaphore| Semaphore::undefined(semaphore.name.clone(), semaphore.created_at))
             .collect();
         if missing.is_empty() {
             return Ok(false);
         }
         self.lease.roll_back().await;
-        let script = D::make_ready(&missing);
+        let script = D::insert_missing(&missing);
         let made = self.lease.run(&script, CONTEXT).await.map(|_| true);
         if matches!(&made, Err(error) if error.kind() == Kind::Locked) {
             self.refused = gap::refused(&mut self.lease, &script, &self.ids, &[]).await;

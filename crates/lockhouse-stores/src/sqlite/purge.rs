@@ -110,7 +110,7 @@ fn semaphores(connection: &Connection, age: Duration, limit: u32) -> Result<u64,
         return Ok(0);
     };
     let row = load::semaphore(connection, &epoch)?;
-    let mut row = row.unwrap_or_else(|| Semaphore::made_ready(epoch, now));
+    let mut row = row.unwrap_or_else(|| Semaphore::undefined(epoch, now));
     row.fence = row.fence.max(last_fence.cast_unsigned());
     save::write_semaphore(connection, &row)?;
     for statement in [DELETE_CHANGES, DELETE_SEMAPHORE] {

@@ -189,7 +189,7 @@ fn leave_rows(loaded: &Loaded, commands: &[Command], decision: &mut Decision) {
                 is_resized: false,
                 used_at: loaded.now,
             }),
-            ..Semaphore::made_ready(name.clone(), loaded.now)
+            ..Semaphore::undefined(name.clone(), loaded.now)
         });
     }
 }

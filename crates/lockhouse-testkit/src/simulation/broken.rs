@@ -91,7 +91,7 @@ impl Breaking {
                     *ask = half(ask);
                 }
                 Command::Acquire { turn, .. } if self.is(Break::ForgetsTurns) => {
-                    turn.place = lockhouse_core::Place::default();
+                    turn.place = lockhouse_core::PlaceInLine::default();
                     turn.behind.clear();
                 }
                 Command::End {

@@ -1,7 +1,7 @@
 //! Applies the outcomes of a batch: to the grant cache, to the waiting line, and to the calls that
 //! sent the commands.
 
-use lockhouse_core::{Code, Command, EndReason, Place, Refusal, Reply, Ttl};
+use lockhouse_core::{Code, Command, EndReason, PlaceInLine, Refusal, Reply, Ttl};
 use tokio::sync::oneshot;
 
 use super::grant_cache::GrantCache;
@@ -39,7 +39,7 @@ pub(super) fn apply_outcomes(
     grants: &GrantCache,
     decided: impl IntoIterator<Item = Decided>,
 ) -> Vec<Response> {
-    let mut told = Vec::new();
+    let mut responses = Vec::new();
     for done in decided {
         let waiting = &mut state.waiting;
         waiting.expect_no_more(&done.frees);
@@ -56,10 +56,10 @@ pub(super) fn apply_outcomes(
         {
             grants.refuse(&refused);
         }
-        told.extend(one);
+        responses.extend(one);
     }
     state.call();
-    told
+    responses
 }
 
 /// Has the commands that were set aside stand in line, or blocks them. Semaphores that the lane no
@@ -69,7 +69,7 @@ pub(super) fn apply_set_aside(
     grants: &GrantCache,
     set_aside: SetAside,
 ) -> Vec<Response> {
-    let told = apply_outcomes(state, grants, set_aside.lacking);
+    let responses = apply_outcomes(state, grants, set_aside.lacking);
     for semaphore in &set_aside.seen {
         state.waiting.see(semaphore, None, Observed::Unordered);
     }
@@ -78,7 +78,7 @@ pub(super) fn apply_set_aside(
     }
     state.queue.free(&set_aside.freed);
     state.call();
-    told
+    responses
 }
 
 fn note(done: &Decided, grants: &GrantCache, waiting: &mut WaitingLine) {
@@ -155,7 +155,7 @@ fn answer_caller(
     let may_wait = is_exhausted(refusal) || ticket.is_back && exceeds(refusal);
     if !may_wait || ticket.wait.is_over() || to.is_closed() {
         waiting.refuse(&ask, refusal);
-        return Some(Response::Caller(to, Answer::Decided(as_told(answer))));
+        return Some(Response::Caller(to, Answer::Decided(for_caller(answer))));
     }
     let (sender, answered) = oneshot::channel();
     if !waiting.park(ticket, ask, refusal, sender) {
@@ -164,7 +164,11 @@ fn answer_caller(
     Some(Response::Caller(to, Answer::Waits(answered)))
 }
 
-fn answer_waiter(waiting: &mut WaitingLine, place: Place, answer: Answered) -> Option<Response> {
+fn answer_waiter(
+    waiting: &mut WaitingLine,
+    place: PlaceInLine,
+    answer: Answered,
+) -> Option<Response> {
     let waiter = waiting.get(place)?;
     let goes_on = !waiter.answer.is_closed() && !waiter.ticket.wait.is_over();
     let lacks = refusal(&answer).filter(|refusal| is_exhausted(refusal) || exceeds(refusal));
@@ -197,7 +201,7 @@ fn exceeds(refusal: &Refusal) -> bool {
 }
 
 /// A caller gets the same answer whether there is no room or other waiters come first.
-fn as_told(answer: Answered) -> Answered {
+fn for_caller(answer: Answered) -> Answered {
     match answer {
         Ok(Err(Refusal::OthersFirst(names))) => Ok(Err(Refusal::Exhausted(names))),
         other => other,

@@ -1,7 +1,7 @@
 //! A call: it is queued, and waits for its answer, or in the line.
 
 use lockhouse_core::store::{Error as StoreError, Kind};
-use lockhouse_core::{Command, Outcome, Place};
+use lockhouse_core::{Command, Outcome, PlaceInLine};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -12,7 +12,7 @@ use super::waiting::{Answered, Wait};
 use crate::Error;
 
 /// The answer to an ask with a wait.
-pub(super) enum Asked<'a> {
+pub(super) enum Submitted<'a> {
     Decided(Outcome),
     /// There was no room, and the call waits in line.
     Waits(WaitHandle<'a>),
@@ -29,8 +29,8 @@ impl Driver {
         deadline: Instant,
     ) -> Result<Outcome, Error> {
         match self.ask(command, touches, Wait::No, deadline).await? {
-            Asked::Decided(outcome) => Ok(outcome),
-            Asked::Waits(_) => Err(Error::Internal("a non-waiting call was queued".into())),
+            Submitted::Decided(outcome) => Ok(outcome),
+            Submitted::Waits(_) => Err(Error::Internal("a non-waiting call was queued".into())),
         }
     }
 
@@ -41,7 +41,7 @@ impl Driver {
         touches: Touches,
         wait: Wait,
         deadline: Instant,
-    ) -> Result<Asked<'_>, Error> {
+    ) -> Result<Submitted<'_>, Error> {
         let (answer, answered) = oneshot::channel();
         let place = self.enqueue(command, touches, wait, deadline, answer)?;
         // Dropped after the receiver: from then on a lane does not park the call any more.
@@ -58,14 +58,14 @@ impl Driver {
             }
         };
         match answer {
-            Answer::Waits(answered) => Ok(Asked::Waits(WaitHandle {
+            Answer::Waits(answered) => Ok(Submitted::Waits(WaitHandle {
                 place,
                 wait,
                 answered,
             })),
             Answer::Decided(outcome) => {
                 place.has_ended();
-                Ok(Asked::Decided(outcome?))
+                Ok(Submitted::Decided(outcome?))
             }
             Answer::Overloaded => {
                 place.has_ended();
@@ -80,7 +80,7 @@ impl Driver {
 struct KeptPlace<'a> {
     driver: &'a Driver,
     /// The place, until it is given up: after that another call may have it.
-    place: Option<Place>,
+    place: Option<PlaceInLine>,
 }
 
 impl KeptPlace<'_> {

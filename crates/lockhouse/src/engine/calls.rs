@@ -10,7 +10,7 @@ use lockhouse_core::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::call::Asked;
+use super::call::Submitted;
 use super::queue::{Touches, permits};
 use super::waiting::Wait;
 use super::{Engine, retry};
@@ -108,14 +108,7 @@ impl Engine {
         if Wait::of(wait) == Wait::No {
             return self.execute(Command::acquire(ask)).await;
         }
-        let begun = Instant::now();
-        loop {
-            let left = wait.saturating_sub(begun.elapsed());
-            match self.acquire_waiting(ask.clone(), left).await {
-                Err(Error::Store(error)) if error.is_busy() && begun.elapsed() < wait => {}
-                other => return other,
-            }
-        }
+        retry::while_busy(wait, |left| self.acquire_waiting(ask.clone(), left)).await
     }
 
     async fn acquire_waiting(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
@@ -123,8 +116,8 @@ impl Engine {
         let deadline = retry::deadline();
         let touches = self.touches(&command, deadline).await?;
         match self.driver.ask(command, touches, wait, deadline).await? {
-            Asked::Decided(outcome) => Ok(outcome?),
-            Asked::Waits(handle) => {
+            Submitted::Decided(outcome) => Ok(outcome?),
+            Submitted::Waits(handle) => {
                 self.start_poller();
                 let outcome = handle.outcome();
                 tokio::pin!(outcome);

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockhouse_core::store::{Error as StoreError, FullStore, Kind};
-use lockhouse_core::{Command, Footprint, Place, Refusal, StillWaiting};
+use lockhouse_core::{Command, Footprint, PlaceInLine, Refusal, StillWaiting};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
@@ -76,7 +76,7 @@ impl Driver {
         wait: Wait,
         deadline: Instant,
         answer: oneshot::Sender<Answer>,
-    ) -> Result<Option<Place>, Error> {
+    ) -> Result<Option<PlaceInLine>, Error> {
         let mut state = self.state();
         let place = state.enqueue(command, touches, wait, deadline, answer);
         drop(state);
@@ -87,7 +87,7 @@ impl Driver {
 
     /// Takes a waiter out of its lines, and returns why it was not granted. Returns `None` if it is
     /// being served, or was.
-    pub(super) fn leave(&self, place: Place) -> Option<Refusal> {
+    pub(super) fn leave(&self, place: PlaceInLine) -> Option<Refusal> {
         let waiter = self.state().waiting.leave(place)?;
         self.call();
         Some(waiter.refused)
@@ -235,8 +235,8 @@ impl Running {
     /// Blocks the commands that were set aside, or has them stand in line.
     fn leave(&self, set_aside: SetAside) {
         let driver = &self.driver;
-        let told = apply_set_aside(&mut driver.state(), &driver.grants, set_aside);
-        send(told);
+        let responses = apply_set_aside(&mut driver.state(), &driver.grants, set_aside);
+        send(responses);
         driver.fill_lanes();
     }
 
@@ -305,8 +305,8 @@ impl Running {
     fn answer(&mut self, answers: Vec<Answered>) {
         let driver = &self.driver;
         let decided = self.lane.decided(answers);
-        let told = apply_outcomes(&mut driver.state(), &driver.grants, decided);
-        send(told);
+        let responses = apply_outcomes(&mut driver.state(), &driver.grants, decided);
+        send(responses);
     }
 
     /// Decides the batch. Returns one result for each command that is still in it, since commands

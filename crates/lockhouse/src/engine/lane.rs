@@ -214,7 +214,7 @@ impl Lane {
                 Err(error) if error.kind() == Kind::Locked => {
                     tracing::debug!(%error, "a command met a lock that has no name");
                     rest.push(queued);
-                    answers.push(Err(retry::told(error)));
+                    answers.push(Err(retry::for_caller(error)));
                 }
                 answer => {
                     rest.push(queued);
@@ -322,7 +322,7 @@ pub(super) fn as_granted(first: &Answered, mut new: Answered) -> Answered {
 
 /// The same error for each of `many` callers.
 pub(super) fn shared(error: StoreError, many: usize) -> impl Iterator<Item = Answered> {
-    let error = Arc::new(retry::told(error));
+    let error = Arc::new(retry::for_caller(error));
     (0..many).map(move |_| {
         Err(StoreError::new(error.kind(), "the batch failed").caused_by(Arc::clone(&error)))
     })

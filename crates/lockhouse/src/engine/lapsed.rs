@@ -74,8 +74,8 @@ impl Engine {
             }
             names.clear();
             for (name, look) in looks.by_others {
-                let told = timeout_at(deadline, look.found.wait()).await;
-                let found = told.ok().and_then(Option::as_ref);
+                let found = timeout_at(deadline, look.found.wait()).await;
+                let found = found.ok().and_then(Option::as_ref);
                 found.into_iter().for_each(&mut see);
                 if found.is_none() || look.begun < since {
                     names.push(name);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use lockhouse_core::store::{SHOWN_FOR, ShownWaiter};
-use lockhouse_core::{Place, SemaphoreName};
+use lockhouse_core::{PlaceInLine, SemaphoreName};
 use tokio::time::Instant;
 
 use super::waiting::{Waiter, WaitingLine};
@@ -127,7 +127,7 @@ impl WaitingLine {
     /// one waiter.
     fn listed<'a>(
         &'a self,
-        waiters: impl Iterator<Item = (&'a Place, &'a Waiter)>,
+        waiters: impl Iterator<Item = (&'a PlaceInLine, &'a Waiter)>,
         most: usize,
         wanted: impl Fn(&SemaphoreName) -> bool,
     ) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {

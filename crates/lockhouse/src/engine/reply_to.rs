@@ -1,6 +1,6 @@
 //! Where the answer of a queued command goes.
 
-use lockhouse_core::Place;
+use lockhouse_core::PlaceInLine;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Span;
@@ -13,7 +13,7 @@ pub(super) enum ReplyTo {
     /// A call.
     Caller(Caller),
     /// A waiter that was called.
-    Waiter(Place),
+    Waiter(PlaceInLine),
     /// The engine itself, which learns from the answer.
     Engine,
 }

@@ -7,6 +7,11 @@
 //! When the answer to a commit was lost, the same batch is sent again. Every command is safe to
 //! repeat, and the store's locks make the second try wait for the first if that is still under way.
 //! The answer is then the one that the first try would have had (P9).
+//!
+//! All retries of the engine are here. Loops elsewhere wait for something else than a call that failed: a
+//! [lane](super::driver) sets commands with locked rows aside, a [release](crate::background) in the background goes on
+//! until the request has ended, and a store on a database server interrupts its own statements to find out whether
+//! they wait for a lock.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -85,14 +90,14 @@ impl Retry {
             }
             if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
                 return Err(match lost.is_empty() {
-                    true => told(error),
-                    false => unknown(told(error)),
+                    true => for_caller(error),
+                    false => unknown(for_caller(error)),
                 });
             }
             retry += 1;
             self.count(error.kind());
             tracing::debug!(%error, retry, "trying a batch again");
-            last = Some(told(error));
+            last = Some(for_caller(error));
         }
     }
 
@@ -122,11 +127,11 @@ impl Retry {
                 }
             };
             if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
-                return Err(told(error).into());
+                return Err(for_caller(error).into());
             }
             retry += 1;
             self.count(error.kind());
-            last = Some(told(error));
+            last = Some(for_caller(error));
         }
     }
 
@@ -140,6 +145,23 @@ impl Retry {
         let mut counts = Kind::TRANSIENT.into_iter().zip(&self.counts);
         if let Some((_, count)) = counts.find(|(counted, _)| *counted == kind) {
             count.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// Repeats `call`, which gets the time that is left of `wait`, while other processes keep the store busy.
+pub(super) async fn while_busy<T, F>(
+    wait: Duration,
+    mut call: impl FnMut(Duration) -> F,
+) -> Result<T, crate::Error>
+where
+    F: Future<Output = Result<T, crate::Error>>,
+{
+    let begun = Instant::now();
+    loop {
+        match call(wait.saturating_sub(begun.elapsed())).await {
+            Err(crate::Error::Store(error)) if error.is_busy() && begun.elapsed() < wait => {}
+            other => return other,
         }
     }
 }
@@ -189,7 +211,7 @@ async fn pause(error: &Error, retry: u32, deadline: Instant) -> bool {
 }
 
 /// The error as a caller gets it. Of a lock the database's own error says less.
-pub(super) fn told(error: Error) -> Error {
+pub(super) fn for_caller(error: Error) -> Error {
     match error.kind() {
         Kind::Locked => stays_locked(),
         _ => error,

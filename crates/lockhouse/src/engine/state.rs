@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockhouse_core::{Ask, Cause, Command, Footprint, Place, ProcessId, Saved, SemaphoreName};
+use lockhouse_core::{
+    Ask, Cause, Command, Footprint, PlaceInLine, ProcessId, Saved, SemaphoreName,
+};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Span;
@@ -65,7 +67,7 @@ impl State {
         wait: Wait,
         deadline: Instant,
         answer: oneshot::Sender<Answer>,
-    ) -> Result<Option<Place>, Error> {
+    ) -> Result<Option<PlaceInLine>, Error> {
         if self.queue.len() + self.blocked.len() >= MOST {
             return Err(Error::Overloaded);
         }
@@ -166,7 +168,7 @@ impl State {
         self.push(Queued::new(command, touches, Vec::new(), ReplyTo::Engine));
     }
 
-    fn push_waiter(&mut self, place: Place) {
+    fn push_waiter(&mut self, place: PlaceInLine) {
         let Some(waiter) = self.waiting.get(place) else {
             return;
         };

@@ -36,11 +36,11 @@ pub struct SqlCheck {
 
 enum Database {
     #[cfg(feature = "mysql")]
-    MySql(mysql::Asked),
+    MySql(mysql::MySqlCheck),
     #[cfg(feature = "postgres")]
-    Postgres(postgres::Asked),
+    Postgres(postgres::PostgresCheck),
     #[cfg(feature = "sqlite")]
-    Sqlite(sqlite::Asked),
+    Sqlite(sqlite::SqliteCheck),
 }
 
 impl SqlCheck {
@@ -70,11 +70,11 @@ impl SqlCheck {
         }
         let database = match scheme {
             #[cfg(feature = "mysql")]
-            "mysql" | "mariadb" => mysql::Asked::new(rest).map(Database::MySql),
+            "mysql" | "mariadb" => mysql::MySqlCheck::new(rest).map(Database::MySql),
             #[cfg(feature = "postgres")]
-            "postgres" | "postgresql" => postgres::Asked::new(url).map(Database::Postgres),
+            "postgres" | "postgresql" => postgres::PostgresCheck::new(url).map(Database::Postgres),
             #[cfg(feature = "sqlite")]
-            "sqlite" => sqlite::Asked::new(rest).map(Database::Sqlite),
+            "sqlite" => sqlite::SqliteCheck::new(rest).map(Database::Sqlite),
             _ => Err("this build knows no such database".into()),
         };
         let malformed = |trouble| Invalid::new("check", format!("has no good URL: {trouble}"));

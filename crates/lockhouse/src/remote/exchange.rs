@@ -58,7 +58,7 @@ pub(crate) struct Remote {
 }
 
 /// The outcome of a call.
-pub(super) struct Asked {
+pub(super) struct CallOutcome {
     /// If an earlier try may have done the call: how long ago the first try began.
     pub(super) asked_before: Option<Duration>,
     pub(super) result: Result<Answer, Error>,
@@ -71,7 +71,7 @@ pub(super) struct Answer {
 }
 
 /// The part of an answer that was read.
-enum Told {
+enum Received {
     Answer(StatusCode, Hint, Vec<u8>),
     /// The answer to another call.
     ToAnother,
@@ -138,14 +138,14 @@ impl Remote {
         &self,
         deadline: Instant,
         build: impl Fn() -> RequestBuilder + Send,
-    ) -> Asked {
+    ) -> CallOutcome {
         let began = Instant::now();
         let mut asked_before = false;
         let mut retry = 0;
         loop {
             let failure = match self.once(deadline, build()).await {
                 Ok(answer) => {
-                    return Asked {
+                    return CallOutcome {
                         asked_before: asked_before.then(|| began.elapsed()),
                         result: Ok(answer),
                     };
@@ -155,7 +155,7 @@ impl Remote {
             let shortest = (FIRST_PAUSE * 2_u32.pow(retry.min(10))).min(LONGEST_PAUSE);
             let least = failure.retry_after;
             if !failure.may_do_better() || !pause(shortest, least, deadline).await {
-                return Asked {
+                return CallOutcome {
                     asked_before: asked_before.then(|| began.elapsed()),
                     result: Err(failure.after(asked_before)),
                 };
@@ -204,18 +204,18 @@ impl Remote {
             let mut body = Vec::new();
             while let Some(piece) = response.chunk().await? {
                 if body.len() + piece.len() > LONGEST_ANSWER {
-                    return Ok(Told::TooMuch);
+                    return Ok(Received::TooMuch);
                 }
                 body.extend_from_slice(&piece);
             }
             Ok::<_, reqwest::Error>(match is_ours {
-                true => Told::Answer(status, hint, body),
-                false => Told::ToAnother,
+                true => Received::Answer(status, hint, body),
+                false => Received::ToAnother,
             })
         };
         let (status, hint, body) = match timeout_at(deadline, exchange).await {
-            Ok(Ok(Told::Answer(status, hint, body))) => (status, hint, body),
-            Ok(Ok(Told::TooMuch)) => {
+            Ok(Ok(Received::Answer(status, hint, body))) => (status, hint, body),
+            Ok(Ok(Received::TooMuch)) => {
                 let url = self.address.shown();
                 let what =
                     format!("{url} answers without end; is it the URL of a lockhouse server?");
@@ -224,7 +224,7 @@ impl Remote {
                     ..Failure::of(lost, what, None)
                 });
             }
-            Ok(Ok(Told::ToAnother)) => {
+            Ok(Ok(Received::ToAnother)) => {
                 self.leave_connections();
                 let what = format!("{} answered another call", self.address.shown());
                 return Err(Failure::of(lost, what, None));

@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use crate::again::as_asked_before;
 use crate::{Error, Heard, SemaphoreStatus};
 pub(crate) use exchange::Remote;
-use exchange::{Answer, Asked, PATIENCE};
+use exchange::{Answer, CallOutcome, PATIENCE};
 use lockhouse_wire as wire;
 
 impl Remote {
@@ -65,7 +65,7 @@ impl Remote {
         })
     }
 
-    async fn acquire_until(&self, ask: &Ask, until: Instant) -> Result<Asked, Error> {
+    async fn acquire_until(&self, ask: &Ask, until: Instant) -> Result<CallOutcome, Error> {
         let url = self.address.request(&ask.external_id, &[])?;
         let asked = self.ask(until + PATIENCE, || {
             let wait = until.saturating_duration_since(Instant::now());
@@ -84,7 +84,7 @@ impl Remote {
         })
     }
 
-    async fn delete(&self, name: &SemaphoreName) -> Result<Asked, Error> {
+    async fn delete(&self, name: &SemaphoreName) -> Result<CallOutcome, Error> {
         let url = self.address.semaphore(name, &[])?;
         let build = || self.client().delete(url.clone());
         Ok(self.ask(Instant::now() + PATIENCE, build).await)
@@ -100,7 +100,7 @@ impl Remote {
         Ok(Reply::Renewed(self.read::<wire::Request, _>(&answer)?))
     }
 
-    async fn end(&self, external_id: &ExternalId, cause: &Cause) -> Result<Asked, Error> {
+    async fn end(&self, external_id: &ExternalId, cause: &Cause) -> Result<CallOutcome, Error> {
         let mut url = self.address.request(external_id, &[])?;
         match cause {
             Cause::Released { .. } => {}
@@ -132,7 +132,7 @@ impl Remote {
     }
 
     /// `Ok` for any answer of the server, also a refusal.
-    fn ended(&self, asked: Asked, command: &Command) -> Result<Reply, Error> {
+    fn ended(&self, asked: CallOutcome, command: &Command) -> Result<Reply, Error> {
         let asked_before = asked.asked_before;
         let outcome = match asked.result {
             Ok(answer) => Ok(self.end_reply(&answer, command)?),

@@ -12,8 +12,8 @@ mod steps;
 use std::time::Duration;
 
 use lockhouse_core::{
-    Ask, Cause, Command, Count, Definition, Idle, Outcome, Place, Priority, ProcessId, Refusal,
-    Reply, Saved, Seniority, Stand, Template, Timestamp, Turn, decide,
+    Ask, Cause, Command, Count, Definition, Idle, Outcome, PlaceInLine, Priority, ProcessId,
+    Refusal, Reply, Saved, Seniority, Stand, Template, Timestamp, Turn, decide,
 };
 use proptest::prelude::*;
 
@@ -223,7 +223,7 @@ impl World {
         let mut ask = Ask::new(id(&waiter.number.to_string()), permits).expect("it names some");
         ask.priority = priority(waiter);
         let turn = Turn {
-            place: Place::new(ms(waiter.came_ms), ask.priority, waiter.number),
+            place: PlaceInLine::new(ms(waiter.came_ms), ask.priority, waiter.number),
             waits: waiter.waits,
             process: process(waiter.process),
             waited: ms(self.now_ms - waiter.came_ms),

@@ -61,7 +61,7 @@ fn creating_a_semaphore_for_an_ask_that_is_refused_is_caught() {
                 decision.changes.semaphores.push(Semaphore {
                     capacity: template.capacity,
                     deleted_at: None,
-                    ..Semaphore::made_ready(name.clone(), loaded.now)
+                    ..Semaphore::undefined(name.clone(), loaded.now)
                 });
             }
         }

@@ -59,7 +59,7 @@ fn of_capacity(name: SemaphoreName, capacity: u32) -> Semaphore {
     Semaphore {
         capacity: Capacity::new(capacity).unwrap(),
         deleted_at: None,
-        ..Semaphore::made_ready(name, Timestamp::UNIX_EPOCH)
+        ..Semaphore::undefined(name, Timestamp::UNIX_EPOCH)
     }
 }
 

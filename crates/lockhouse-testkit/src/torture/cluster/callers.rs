@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use lockhouse::caller::{SqlDialect, finish_sql, held_sql};
-use lockhouse::{EndReason, ExternalId, Lockhouse};
+use lockhouse::{Code, EndReason, ExternalId, Lockhouse};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::nodes::Nodes;
@@ -177,12 +177,21 @@ pub(super) async fn callers(nodes: &Nodes, seed: u64) -> Vec<String> {
 impl Rounds {
     /// The id of a request that nobody renews.
     async fn grant(&mut self, ttl: Duration) -> String {
-        self.number += 1;
-        let id = format!("caller-{}", self.number);
-        let request = self.lockhouse.request_with_id(&id).permits(SEMAPHORE, 1);
-        let permit = request.ttl(ttl).wait(PATIENCE).acquire().await.unwrap();
-        permit.forget();
-        id
+        let since = Instant::now();
+        loop {
+            self.number += 1;
+            let id = format!("caller-{}", self.number);
+            let request = self.lockhouse.request_with_id(&id).permits(SEMAPHORE, 1);
+            match request.ttl(ttl).wait(PATIENCE).acquire().await {
+                Ok(permit) => {
+                    permit.forget();
+                    return id;
+                }
+                // The machine is so busy that the grant expired before it was answered.
+                Err(error) if error.code() == Code::RequestEnded && since.elapsed() < PATIENCE => {}
+                Err(error) => panic!("{id}: {error}"),
+            }
+        }
     }
 
     /// A transaction in which `statement` has succeeded. A node that lags does not have the request at first.

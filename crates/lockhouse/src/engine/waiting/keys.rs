@@ -9,7 +9,7 @@
 //! lacks keys when it becomes the first in the line of one. Once it lacks none, the process checks
 //! whenever one of its keys changes.
 
-use lockhouse_core::{Place, Refusal, SemaphoreName};
+use lockhouse_core::{PlaceInLine, Refusal, SemaphoreName};
 
 use super::WaitingLine;
 use super::waiter::WaiterState;
@@ -17,7 +17,7 @@ use super::waiter::WaiterState;
 impl WaitingLine {
     /// The keys that the waiter at `place` lacks. A waiter behind it that was called, since this
     /// one lacks another key, takes no room from it.
-    pub(super) fn lacking_keys(&self, place: Place) -> Vec<SemaphoreName> {
+    pub(super) fn lacking_keys(&self, place: PlaceInLine) -> Vec<SemaphoreName> {
         let waiter = self.waiters.get(&place).filter(|_| self.knows_keys);
         let Some(waiter) = waiter else {
             return Vec::new();

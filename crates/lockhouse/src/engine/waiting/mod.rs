@@ -28,7 +28,7 @@ mod waiter;
 
 use std::collections::{BTreeSet, HashMap};
 
-use lockhouse_core::{Ask, ExternalId, Place, ProcessId, Refusal, SemaphoreName, Turn};
+use lockhouse_core::{Ask, ExternalId, PlaceInLine, ProcessId, Refusal, SemaphoreName, Turn};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -57,18 +57,18 @@ pub(super) struct WaitingLine {
     pub(super) process: ProcessId,
     pub(super) most: usize,
     tickets: Tickets,
-    waiters: HashMap<Place, Waiter>,
+    waiters: HashMap<PlaceInLine, Waiter>,
     /// About how much memory the waiters take, beside their lines.
     bytes: usize,
-    by_id: HashMap<ExternalId, BTreeSet<Place>>,
+    by_id: HashMap<ExternalId, BTreeSet<PlaceInLine>>,
     lines: Lines,
     newcomers: Newcomers,
     /// The present places of waiters that moved, by their first ones.
-    moved: HashMap<Place, Place>,
+    moved: HashMap<PlaceInLine, PlaceInLine>,
     /// The semaphores whose first waiters may have room now.
     look_at: BTreeSet<SemaphoreName>,
     /// Waiters to call whether there is room or not, since they will get another answer.
-    call_anyway: BTreeSet<Place>,
+    call_anyway: BTreeSet<PlaceInLine>,
     /// Entries of this process in the store that are to be removed.
     deregistrations: Deregistrations,
     /// Whether a call ever waited for a keyed semaphore. Without templates, checks of keys are
@@ -115,12 +115,12 @@ impl WaitingLine {
         }
     }
 
-    pub(super) fn get(&self, place: Place) -> Option<&Waiter> {
+    pub(super) fn get(&self, place: PlaceInLine) -> Option<&Waiter> {
         self.waiters.get(&place)
     }
 
     /// All waiters, in any order.
-    pub(super) fn waiters(&self) -> impl Iterator<Item = (&Place, &Waiter)> {
+    pub(super) fn waiters(&self) -> impl Iterator<Item = (&PlaceInLine, &Waiter)> {
         self.waiters.iter()
     }
 
@@ -192,7 +192,7 @@ impl WaitingLine {
     }
 
     /// Returns a refused waiter to its place.
-    pub(super) fn refuse_waiter(&mut self, place: Place, refusal: &Refusal) {
+    pub(super) fn refuse_waiter(&mut self, place: PlaceInLine, refusal: &Refusal) {
         let state = match refusal {
             Refusal::Closed(_) | Refusal::ExceedsCapacity { .. } => WaiterState::Unsatisfiable,
             _ => WaiterState::Parked,
@@ -218,7 +218,7 @@ impl WaitingLine {
     /// Takes a waiter that gives up out of its lines, and keeps its place for a while. A waiter in
     /// a lane stays until it is answered there. `place` is the one that it had at first. Its
     /// answer names the semaphores that it lacks now, not those that it lacked when it was refused.
-    pub(super) fn leave(&mut self, place: Place) -> Option<Waiter> {
+    pub(super) fn leave(&mut self, place: PlaceInLine) -> Option<Waiter> {
         let place = self.present_place(place);
         let waiter = self.waiters.get(&place)?;
         if waiter.state == WaiterState::InLane {
@@ -245,7 +245,7 @@ impl WaitingLine {
     }
 
     /// Takes an answered waiter out of its lines.
-    pub(super) fn remove(&mut self, place: Place) -> Option<Waiter> {
+    pub(super) fn remove(&mut self, place: PlaceInLine) -> Option<Waiter> {
         self.set(place, WaiterState::Gone);
         let waiter = self.waiters.remove(&place)?;
         self.bytes -= bytes(&waiter.ask);
@@ -292,7 +292,7 @@ impl WaitingLine {
     }
 
     /// The turn of a called waiter in the batch that takes it now. `None` if the waiter has left.
-    pub(super) fn take(&mut self, place: Place) -> Option<Turn> {
+    pub(super) fn take(&mut self, place: PlaceInLine) -> Option<Turn> {
         if self.waiters.get(&place)?.state != WaiterState::Queued {
             return None;
         }
@@ -302,17 +302,17 @@ impl WaitingLine {
     }
 
     /// Records that a called waiter needs a locked row.
-    pub(super) fn lock(&mut self, place: Place) {
+    pub(super) fn lock(&mut self, place: PlaceInLine) {
         self.set(place, WaiterState::Locked);
     }
 
     /// Records that the row is free and the waiter is queued again.
-    pub(super) fn unlock(&mut self, place: Place) {
+    pub(super) fn unlock(&mut self, place: PlaceInLine) {
         self.set(place, WaiterState::Queued);
     }
 
     /// Calls the waiters that may be served now, in order.
-    pub(super) fn call(&mut self) -> Vec<Place> {
+    pub(super) fn call(&mut self) -> Vec<PlaceInLine> {
         let mut called = Vec::new();
         while let Some(place) = self.call_anyway.pop_first() {
             let waiter = self.waiters.get(&place);
@@ -342,11 +342,11 @@ impl WaitingLine {
         called
     }
 
-    fn head(&self, name: &SemaphoreName) -> Option<Place> {
+    fn head(&self, name: &SemaphoreName) -> Option<PlaceInLine> {
         self.lines.get(name)?.parked.first().copied()
     }
 
-    fn in_all_lines(&self, place: Place, is: impl Fn(&SemaphoreLine, u32) -> bool) -> bool {
+    fn in_all_lines(&self, place: PlaceInLine, is: impl Fn(&SemaphoreLine, u32) -> bool) -> bool {
         let Some(waiter) = self.waiters.get(&place) else {
             return false;
         };
@@ -357,7 +357,7 @@ impl WaitingLine {
     }
 
     /// Moves a waiter to `state`.
-    fn set(&mut self, place: Place, state: WaiterState) {
+    fn set(&mut self, place: PlaceInLine, state: WaiterState) {
         let Some(waiter) = self.waiters.get_mut(&place) else {
             return;
         };
@@ -408,7 +408,11 @@ impl WaitingLine {
 }
 
 impl SemaphoreLine {
-    fn places(&mut self, state: WaiterState, is_held_back: bool) -> Option<&mut BTreeSet<Place>> {
+    fn places(
+        &mut self,
+        state: WaiterState,
+        is_held_back: bool,
+    ) -> Option<&mut BTreeSet<PlaceInLine>> {
         match state {
             WaiterState::Parked if is_held_back => Some(&mut self.held_back),
             WaiterState::Parked => Some(&mut self.parked),

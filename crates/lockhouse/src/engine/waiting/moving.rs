@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockhouse_core::{Place, SemaphoreName};
+use lockhouse_core::{PlaceInLine, SemaphoreName};
 use tokio::time::Instant;
 
 use super::WaitingLine;
@@ -27,7 +27,7 @@ impl WaitingLine {
     pub(in crate::engine) fn newcomers(
         &mut self,
         now: Instant,
-    ) -> (Vec<Place>, BTreeSet<SemaphoreName>) {
+    ) -> (Vec<PlaceInLine>, BTreeSet<SemaphoreName>) {
         let (mut places, mut names) = (Vec::new(), BTreeSet::new());
         if self.newcomers.next().is_none_or(|next| now < next) {
             return (places, names);
@@ -63,13 +63,17 @@ impl WaitingLine {
     }
 
     /// Looks for the waiters `new` once more, later.
-    pub(in crate::engine) fn look_again(&mut self, new: Vec<Place>) {
+    pub(in crate::engine) fn look_again(&mut self, new: Vec<PlaceInLine>) {
         new.into_iter().for_each(|place| self.newcomers.add(place));
     }
 
     /// Moves those of the waiters `new` that waited at other processes to the places that they had
     /// there.
-    pub(in crate::engine) fn resume(&mut self, new: Vec<Place>, elsewhere: &WaitersElsewhere) {
+    pub(in crate::engine) fn resume(
+        &mut self,
+        new: Vec<PlaceInLine>,
+        elsewhere: &WaitersElsewhere,
+    ) {
         for place in new {
             let Some(waiter) = self.waiters.get(&place) else {
                 continue;
@@ -90,7 +94,7 @@ impl WaitingLine {
         }
     }
 
-    fn move_to_the_place_of(&mut self, place: Place, waited: Duration) {
+    fn move_to_the_place_of(&mut self, place: PlaceInLine, waited: Duration) {
         let Some(state) = self.waiters.get(&place).map(|waiter| waiter.state) else {
             return;
         };
@@ -119,7 +123,7 @@ impl WaitingLine {
     }
 
     /// The place of the waiter that had the place `first` at first.
-    pub(super) fn present_place(&self, first: Place) -> Place {
+    pub(super) fn present_place(&self, first: PlaceInLine) -> PlaceInLine {
         self.moved.get(&first).copied().unwrap_or(first)
     }
 }

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use lockhouse_core::store::{Shown, Waiter as ListedWaiter};
-use lockhouse_core::{Ask, Count, ExternalId, Owner, Place, ProcessId, SemaphoreName};
+use lockhouse_core::{Ask, Count, ExternalId, Owner, PlaceInLine, ProcessId, SemaphoreName};
 use tokio::time::Instant;
 
 /// How long a new waiter waits before it is looked for on the lists, and the least time between two reads of the lists.
@@ -21,13 +21,13 @@ const READ_EVERY: Duration = Duration::from_millis(500);
 /// The waiters that are to be looked for, in the order of their arrival.
 #[derive(Debug, Default)]
 pub(super) struct Newcomers {
-    pub(super) places: VecDeque<(Place, Instant)>,
+    pub(super) places: VecDeque<(PlaceInLine, Instant)>,
     /// When the lists were last read.
     pub(super) read: Option<Instant>,
 }
 
 impl Newcomers {
-    pub(super) fn add(&mut self, place: Place) {
+    pub(super) fn add(&mut self, place: PlaceInLine) {
         self.places.push_back((place, Instant::now() + READ_AFTER));
     }
 

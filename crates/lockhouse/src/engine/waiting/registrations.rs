@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use lockhouse_core::{Count, Place, ProcessId, Saved, SemaphoreName, Stand, Standing};
+use lockhouse_core::{Count, PlaceInLine, ProcessId, Saved, SemaphoreName, Stand, Standing};
 use tokio::time::Instant;
 
 use super::super::grant_cache::GrantCache;
@@ -139,7 +139,7 @@ impl WaitingLine {
 }
 
 /// The first waiter in a line.
-pub(super) fn head(waiters: &HashMap<Place, Waiter>, line: &SemaphoreLine) -> Option<Head> {
+pub(super) fn head(waiters: &HashMap<PlaceInLine, Waiter>, line: &SemaphoreLine) -> Option<Head> {
     let first = waiters.get(&line.head()?)?;
     Some(Head {
         seniority: first.seniority(),

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockhouse_core::{Place, ProcessId};
+use lockhouse_core::{PlaceInLine, ProcessId};
 use tokio::time::Instant;
 
 use super::registration::{Observed, Registration};
@@ -22,20 +22,20 @@ pub(in crate::engine) struct SemaphoreLine {
     coming: u64,
     /// How many permits the called waiters ask for that have no answer yet: the sum, and the count of each.
     called: u64,
-    called_each: BTreeMap<Place, u32>,
+    called_each: BTreeMap<PlaceInLine, u32>,
     capacity: Option<u32>,
     /// Waiters that are not called.
-    pub(in crate::engine) parked: BTreeSet<Place>,
+    pub(in crate::engine) parked: BTreeSet<PlaceInLine>,
     /// Waiters that lack another [key](super::keys), and block nobody here meanwhile.
-    pub(in crate::engine) held_back: BTreeSet<Place>,
+    pub(in crate::engine) held_back: BTreeSet<PlaceInLine>,
     /// Whether a template created the semaphore.
     pub(super) is_keyed: bool,
     /// On a keyed semaphore: the parked waiters that lack no key.
-    pub(super) fronts: BTreeSet<Place>,
+    pub(super) fronts: BTreeSet<PlaceInLine>,
     /// Waiters that were called and are queued.
-    pub(in crate::engine) queued: BTreeSet<Place>,
+    pub(in crate::engine) queued: BTreeSet<PlaceInLine>,
     /// Waiters that ask for more than the capacity, here or on another semaphore.
-    pub(in crate::engine) unsatisfiable: BTreeSet<Place>,
+    pub(in crate::engine) unsatisfiable: BTreeSet<PlaceInLine>,
     /// How many waiters there are, including those in a lane.
     pub(in crate::engine) waiting: usize,
     pub(in crate::engine) schedule: Schedule,
@@ -70,7 +70,7 @@ impl SemaphoreLine {
 
     /// Whether `count` permits are free for `place`, beside those for which waiters before it were
     /// called.
-    pub(in crate::engine) fn has_for(&self, place: Place, count: u32) -> bool {
+    pub(in crate::engine) fn has_for(&self, place: PlaceInLine, count: u32) -> bool {
         let before = self.called_each.range(..place);
         let before: u64 = before.map(|(_, count)| u64::from(*count)).sum();
         let wanted = before + u64::from(count);
@@ -87,7 +87,7 @@ impl SemaphoreLine {
     }
 
     /// The first waiter that could be granted, or else the first unsatisfiable one.
-    pub(in crate::engine) fn head(&self) -> Option<Place> {
+    pub(in crate::engine) fn head(&self) -> Option<PlaceInLine> {
         let first = [&self.parked, &self.queued].map(|places| places.first().copied());
         let first = first.into_iter().flatten().min();
         first.or_else(|| self.unsatisfiable.first().copied())
@@ -99,8 +99,9 @@ impl SemaphoreLine {
     }
 
     /// Whether a waiter comes before `place`.
-    pub(in crate::engine) fn is_behind(&self, place: Place) -> bool {
-        let ahead = |places: &BTreeSet<Place>| places.first().is_some_and(|first| *first < place);
+    pub(in crate::engine) fn is_behind(&self, place: PlaceInLine) -> bool {
+        let ahead =
+            |places: &BTreeSet<PlaceInLine>| places.first().is_some_and(|first| *first < place);
         ahead(&self.parked) || ahead(&self.queued)
     }
 
@@ -127,12 +128,12 @@ impl SemaphoreLine {
         self.free = Some(self.free.map_or(most, |free| free.min(most)));
     }
 
-    pub(in crate::engine) fn call(&mut self, place: Place, count: u32) {
+    pub(in crate::engine) fn call(&mut self, place: PlaceInLine, count: u32) {
         self.called += u64::from(count);
         self.called_each.insert(place, count);
     }
 
-    pub(in crate::engine) fn answer(&mut self, place: Place) {
+    pub(in crate::engine) fn answer(&mut self, place: PlaceInLine) {
         let count = self.called_each.remove(&place).unwrap_or_default();
         self.called = self.called.saturating_sub(count.into());
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse_core::{Ask, ExternalId, Place};
+use lockhouse_core::{Ask, ExternalId, PlaceInLine};
 use lru::LruCache;
 use tokio::time::Instant;
 
@@ -21,7 +21,7 @@ const PERMIT_BYTES: usize = 128;
 /// An ask's place in the line, and its wait.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Ticket {
-    pub(in crate::engine) place: Place,
+    pub(in crate::engine) place: PlaceInLine,
     pub(in crate::engine) wait: Wait,
     /// Whether it waited before and has come back.
     pub(in crate::engine) is_back: bool,
@@ -152,7 +152,7 @@ impl Tickets {
                 )
             }
         };
-        let place = Place::new(came.here.duration_since(self.began), ask.priority, number);
+        let place = PlaceInLine::new(came.here.duration_since(self.began), ask.priority, number);
         Ticket {
             place: place.earlier_by(came.elsewhere),
             wait,

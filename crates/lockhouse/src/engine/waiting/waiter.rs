@@ -1,6 +1,6 @@
 //! One call that waits for permits.
 
-use lockhouse_core::{Ask, Outcome, Place, Refusal, SemaphoreName, Seniority, store};
+use lockhouse_core::{Ask, Outcome, PlaceInLine, Refusal, SemaphoreName, Seniority, store};
 use tokio::sync::oneshot;
 
 use super::ticket::Ticket;
@@ -12,7 +12,7 @@ pub(in crate::engine) type Answered = Result<Outcome, store::Error>;
 #[derive(Debug)]
 pub(in crate::engine) struct Waiter {
     /// The place under which its call knows it.
-    pub(super) first_place: Place,
+    pub(super) first_place: PlaceInLine,
     pub(in crate::engine) ticket: Ticket,
     pub(in crate::engine) ask: Ask,
     /// Why it was last refused: its answer when its wait ends.

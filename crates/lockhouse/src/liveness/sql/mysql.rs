@@ -15,13 +15,13 @@ use super::asking::{ANSWER, CONNECT, FRESH, Said, Trouble, takes_one, within};
 const SESSION: &str = "SET SESSION lock_wait_timeout=5, innodb_lock_wait_timeout=5 \
     /*!50708 , max_execution_time=5000 */ /*M! , max_statement_time=5 */";
 
-pub(super) struct Asked {
+pub(super) struct MySqlCheck {
     options: MySqlConnectOptions,
     /// The connection, and when it was last used.
     idle: Mutex<Option<(MySqlConnection, Instant)>>,
 }
 
-impl Asked {
+impl MySqlCheck {
     /// A check of the URL whose part from `//` on is `rest`.
     pub(super) fn new(rest: &str) -> Result<Self, Trouble> {
         let options = mysql_options(&format!("mysql:{rest}"))?;

@@ -15,13 +15,13 @@ use super::asking::{ANSWER, CONNECT, FRESH, Said, Trouble, takes_one, within};
 const BEGIN: &str =
     "BEGIN READ ONLY; SET LOCAL statement_timeout=5000; SET LOCAL lock_timeout=5000";
 
-pub(super) struct Asked {
+pub(super) struct PostgresCheck {
     options: PgConnectOptions,
     /// The connection, and when it was last used.
     idle: Mutex<Option<(PgConnection, Instant)>>,
 }
 
-impl Asked {
+impl PostgresCheck {
     pub(super) fn new(url: &str) -> Result<Self, Trouble> {
         let options = postgres_options(url)?;
         Ok(Self {

@@ -11,11 +11,11 @@ use tokio::time::timeout;
 
 use super::asking::{ANSWER, Said, Trouble};
 
-pub(super) struct Asked {
+pub(super) struct SqliteCheck {
     file: PathBuf,
 }
 
-impl Asked {
+impl SqliteCheck {
     /// A check of the URL whose part after `sqlite:` is `rest`.
     pub(super) fn new(rest: &str) -> Result<Self, Trouble> {
         let file = match rest.strip_prefix("//") {

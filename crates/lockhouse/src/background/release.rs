@@ -39,27 +39,27 @@ pub(crate) struct Dropped {
 }
 
 /// A release under way. It ends when this is dropped, also when its runtime ends.
-pub(super) struct Debt {
+pub(super) struct BackgroundRelease {
     counts: Arc<watch::Sender<Counts>>,
     is_overdue: bool,
-    is_paid: bool,
+    is_released: bool,
     /// Gets a message when the request is released.
-    paid: mpsc::Sender<()>,
+    released: mpsc::Sender<()>,
 }
 
-impl Debt {
-    pub(super) fn of(counts: &Arc<watch::Sender<Counts>>, paid: mpsc::Sender<()>) -> Self {
+impl BackgroundRelease {
+    pub(super) fn begin(counts: &Arc<watch::Sender<Counts>>, released: mpsc::Sender<()>) -> Self {
         counts.send_modify(|counts| counts.under_way += 1);
         Self {
             counts: Arc::clone(counts),
             is_overdue: false,
-            is_paid: false,
-            paid,
+            is_released: false,
+            released,
         }
     }
 
     /// Releases the request, with retries until it is released or has ended by itself.
-    pub(super) async fn pay(mut self, backend: Backend, dropped: Dropped) {
+    pub(super) async fn run(mut self, backend: Backend, dropped: Dropped) {
         let Dropped {
             external_id,
             by,
@@ -68,34 +68,34 @@ impl Debt {
             under_way,
             may_come_yet,
         } = dropped;
-        let mut is_back = is_given_back(&backend, &external_id, &by).await;
+        let mut is_released = release(&backend, &external_id, &by).await;
         drop(under_way);
-        while !is_back {
+        while !is_released {
             if !is_anonymous {
                 return;
             }
-            self.is_overdue();
+            self.record_overdue();
             sleep(AGAIN_AFTER).await;
             if ends_at.is_some_and(|at| at <= Instant::now()) {
                 return;
             }
-            is_back = is_given_back(&backend, &external_id, &by).await;
+            is_released = release(&backend, &external_id, &by).await;
         }
-        self.is_paid = true;
+        self.is_released = true;
         // Most callers do not wait for it.
-        let _ = self.paid.send(());
+        let _ = self.released.send(());
         drop(self);
         if !may_come_yet {
             return;
         }
         for arrives_after in ARRIVES_AFTER {
             sleep(arrives_after).await;
-            is_given_back(&backend, &external_id, &by).await;
+            release(&backend, &external_id, &by).await;
         }
     }
 
     /// Records that the first try failed. From then on [`settle`](super::Background::settle) does not wait for it.
-    fn is_overdue(&mut self) {
+    fn record_overdue(&mut self) {
         if !self.is_overdue {
             self.is_overdue = true;
             self.counts.send_modify(|counts| {
@@ -106,20 +106,21 @@ impl Debt {
     }
 }
 
-impl Drop for Debt {
+impl Drop for BackgroundRelease {
     fn drop(&mut self) {
         self.counts.send_modify(|counts| {
             match self.is_overdue {
                 true => counts.overdue -= 1,
                 false => counts.under_way -= 1,
             }
-            counts.failed += usize::from(!self.is_paid);
+            counts.failed += usize::from(!self.is_released);
         });
     }
 }
 
-/// Releases the request. Returns false if the store did not answer, and true if the request is over, whoever ended it.
-async fn is_given_back(backend: &Backend, external_id: &ExternalId, by: &Option<Owner>) -> bool {
+/// Tries to release the request. Returns false if the store did not answer, and true if the request is over, whoever ended
+/// it.
+async fn release(backend: &Backend, external_id: &ExternalId, by: &Option<Owner>) -> bool {
     let release = Command::End {
         external_id: external_id.clone(),
         cause: Cause::Released { by: by.clone() },
@@ -127,7 +128,7 @@ async fn is_given_back(backend: &Backend, external_id: &ExternalId, by: &Option<
     match backend.execute(release).await {
         Ok(_) | Err(Error::Refused(_)) => true,
         Err(error) => {
-            tracing::warn!(%external_id, %error, "a dropped permit could not be given back");
+            tracing::warn!(%external_id, %error, "a dropped permit could not be released");
             false
         }
     }
