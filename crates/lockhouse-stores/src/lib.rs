@@ -41,6 +41,7 @@ mod shown;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod time;
 #[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
 mod walk;
 

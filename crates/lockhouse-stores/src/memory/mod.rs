@@ -25,7 +25,8 @@ use lockhouse_core::{
 
 use crate::batch::MAX_BATCH;
 use crate::lists;
-use rows::{Rows, after, before};
+use crate::time::before;
+use rows::{Rows, after};
 pub use transaction::MemoryTransaction;
 
 /// Keeps permits in this process's memory. One mutex is its lock. Its clock is this machine's,

@@ -12,6 +12,7 @@ use lockhouse_core::{
 
 use super::due::Live;
 use super::walk::Walk;
+use crate::time::before;
 
 #[derive(Debug, Default)]
 pub(super) struct Rows {
@@ -218,8 +219,4 @@ impl Rows {
 
 pub(super) fn after<K: Clone>(page: &Page<K>) -> Bound<K> {
     page.after.clone().map_or(Bound::Unbounded, Bound::Excluded)
-}
-
-pub(super) fn before(now: Timestamp, age: Duration) -> Timestamp {
-    now.checked_sub(age).unwrap_or(Timestamp::MIN)
 }

@@ -13,6 +13,7 @@ use lockhouse_core::{Epoch, Semaphore, Timestamp};
 use super::Redis;
 use super::rows::{self, Range};
 use super::writes::Writes;
+use crate::time::before;
 
 /// The most rows that one script deletes. Other commands wait for a script.
 const MOST: usize = 256;
@@ -23,8 +24,7 @@ impl Redis {
     /// Deletes at most `limit` rows. Returns how many. It deletes none while a request is kept that
     /// ended before `age`, since the permits of that request name their semaphores.
     pub(super) async fn purge_semaphores(&self, age: Duration, limit: u32) -> Result<u64, Error> {
-        let cutoff = self.now().await?.saturating_sub(age);
-        let cutoff = cutoff.unwrap_or(Timestamp::UNIX_EPOCH);
+        let cutoff = before(self.now().await?, age);
         let old = Range::of_scores("-inf", cutoff.as_microsecond());
         let (ended, _) = self.find("r", "ended", &old, 1).await?;
         if !ended.is_empty() {

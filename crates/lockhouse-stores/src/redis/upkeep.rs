@@ -10,6 +10,7 @@ use redis::Script;
 
 use super::Redis;
 use super::rows::{self, Range, Row};
+use crate::time::before;
 
 static DUE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/due.lua")));
 static OWNERS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/owners.lua")));
@@ -27,8 +28,7 @@ impl Upkeep for Redis {
 
     async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
         let limit = page.limit as usize;
-        let cutoff = self.now().await?.saturating_sub(age);
-        let cutoff = cutoff.unwrap_or(Timestamp::UNIX_EPOCH).as_microsecond();
+        let cutoff = before(self.now().await?, age).as_microsecond();
         let after = page.after.map_or("-inf".to_owned(), |after| {
             format!("({}", after.as_microsecond())
         });

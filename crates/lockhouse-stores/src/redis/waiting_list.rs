@@ -11,6 +11,7 @@ use redis::Script;
 
 use super::{Redis, rows};
 use crate::shown;
+use crate::time::before;
 
 static SHOW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/show.lua")));
 
@@ -43,7 +44,7 @@ impl WaitingList for Redis {
 
     async fn shown(&self, name: &SemaphoreName) -> Result<Shown, Error> {
         let now = self.now().await?;
-        let oldest = now.saturating_sub(SHOWN_FOR).unwrap_or(now);
+        let oldest = before(now, SHOWN_FOR);
         let lists = self.lists(name).await?.into_iter();
         let lists = lists.filter_map(|(process, list)| {
             let (process, written, waiters) = parsed(&process, &list)?;

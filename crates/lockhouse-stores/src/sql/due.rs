@@ -12,6 +12,7 @@ use super::read::{self, READ, clock, select};
 use super::rows;
 use super::script::Script;
 use crate::lapsed::FEW_SESSIONS;
+use crate::time::before;
 
 const CONTEXT: &str = "finding due requests";
 
@@ -113,10 +114,4 @@ pub(crate) async fn stale<D: Dialect>(
         requests,
         looked_to,
     })
-}
-
-/// `age` before `now`, but not earlier than literals can express.
-pub(crate) fn before(now: Timestamp, age: Duration) -> Timestamp {
-    let before = now.checked_sub(age).unwrap_or(Timestamp::UNIX_EPOCH);
-    before.max(Timestamp::UNIX_EPOCH)
 }

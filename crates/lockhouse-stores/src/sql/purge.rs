@@ -12,12 +12,12 @@ use lockhouse_core::{Epoch, Semaphore, Timestamp};
 
 use super::Inner;
 use super::dialect::Dialect;
-use super::due::before;
 use super::pool::Lease;
 use super::read::{clock, select};
 use super::rows::{self, TextRow};
 use super::script::{Script, list};
 use super::transact::WORK;
+use crate::time::before;
 
 const CONTEXT: &str = "purging";
 

@@ -7,11 +7,11 @@ use lockhouse_core::{ProcessId, SemaphoreName};
 
 use super::Inner;
 use super::dialect::Dialect;
-use super::due::before;
 use super::read::{READ, clock};
 use super::rows;
 use super::script::{Script, list};
 use crate::shown;
+use crate::time::before;
 
 const CONTEXT: &str = "writing the list of waiters";
 

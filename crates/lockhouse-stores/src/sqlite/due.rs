@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Params, params};
 use super::error::cannot;
 use super::{clock, load, read, rows};
 use crate::lapsed::{FEW_SESSIONS, Looks, SEVERAL, bucket, buckets};
+use crate::time::before;
 
 /// Expired requests in the buckets of the JSON array ?2.
 pub(super) const EXPIRED: &str = "
@@ -149,7 +150,7 @@ pub(super) fn stale(
         return Ok(Stale::default());
     };
     let now = clock::now()?;
-    let cutoff = before(now, age);
+    let cutoff = before(now, age).as_microsecond();
     let after = page.after.map_or(i64::MIN, Timestamp::as_microsecond);
     let key = params![after, cutoff, last];
     let last = read::list(connection, LAST_OF_AGE, key, rows::moment)?;
@@ -170,12 +171,6 @@ pub(super) fn owned_by(
 ) -> Result<Vec<Request>, Error> {
     let ids = external_ids(connection, OWNED_BY, params![owner.as_str(), limit])?;
     requests(connection, &ids)
-}
-
-/// The time `age` before `now`, in microseconds since the epoch.
-pub(super) fn before(now: Timestamp, age: Duration) -> i64 {
-    let then = now.checked_sub(age).unwrap_or(Timestamp::MIN);
-    then.as_microsecond()
 }
 
 fn external_ids(

@@ -11,9 +11,9 @@ use lockhouse_core::{Epoch, Semaphore};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 
-use super::due::before;
 use super::error::cannot;
 use super::{clock, load, save};
+use crate::time::before;
 
 pub(super) const LIST_REQUESTS: &str = "
     SELECT id FROM lockhouse_permit_request
@@ -69,7 +69,7 @@ pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<
         Purge::Sessions { age } => (LIST_SESSIONS, DELETE_SESSION, age),
         Purge::Semaphores { age } => return semaphores(connection, age, limit),
     };
-    let cutoff = before(clock::now()?, age);
+    let cutoff = before(clock::now()?, age).as_microsecond();
     let cannot = cannot("delete old rows");
     let mut list = connection.prepare_cached(list).map_err(&cannot)?;
     let keys = list
@@ -88,7 +88,7 @@ pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<
 /// first.
 fn semaphores(connection: &Connection, age: Duration, limit: u32) -> Result<u64, Error> {
     let (now, epoch) = (clock::now()?, Epoch::semaphore());
-    let cutoff = before(now, age);
+    let cutoff = before(now, age).as_microsecond();
     let cannot = cannot("delete old rows");
     let is_kept = connection
         .prepare_cached(LIST_REQUESTS)

@@ -6,10 +6,10 @@ use lockhouse_core::store::{Error, SHOWN_FOR, Shown, ShownAt, ShownWaiter};
 use lockhouse_core::{ProcessId, SemaphoreName};
 use rusqlite::{Connection, Row, params};
 
-use super::due::before;
 use super::error::cannot;
 use super::{clock, read, rows};
 use crate::shown;
+use crate::time::before;
 
 const SHOW: &str = "
     INSERT INTO lockhouse_waiting (semaphore, process, waiters, written_at) VALUES (?1, ?2, ?3, ?4)
@@ -54,7 +54,7 @@ pub(super) fn show(
 
 pub(super) fn shown(connection: &Connection, name: &SemaphoreName) -> Result<Shown, Error> {
     let now = clock::now()?;
-    let key = params![name.as_str(), before(now, SHOWN_FOR)];
+    let key = params![name.as_str(), before(now, SHOWN_FOR).as_microsecond()];
     let parse = |row: &Row<'_>| rows::shown(row);
     let processes = read::list(connection, LIST, key, parse)?;
     Ok(Shown { now, processes })
@@ -74,7 +74,7 @@ pub(super) fn shown_at(connection: &Connection, names: &[SemaphoreName]) -> Resu
 
 pub(super) fn forget(connection: &Connection, age: Duration, limit: u32) -> Result<u64, Error> {
     let cannot = cannot("delete old lists of waiters");
-    let cutoff = before(clock::now()?, age);
+    let cutoff = before(clock::now()?, age).as_microsecond();
     let mut list = connection.prepare_cached(LIST_OLD).map_err(&cannot)?;
     let key = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let keys = list

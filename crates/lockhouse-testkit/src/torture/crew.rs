@@ -63,8 +63,7 @@ pub(super) struct Served {
 pub(super) struct Crew {
     pub(super) clients: Vec<Client>,
     pub(super) servers: Vec<Served>,
-    pub(super) database: Option<Server>,
-    pub(super) cluster: Option<Cluster>,
+    store: StoreUnderTest,
     /// The clock of the database, under which it was started.
     pub(super) clock: Arc<Clock>,
     /// Where the database is, past every proxy.
@@ -85,21 +84,18 @@ impl Crew {
     pub(super) async fn start(
         program: &Path,
         size: &Size,
-        store_url: StoreUrl,
+        store: StoreUnderTest,
         (clocks, clock): (Clocks, Arc<Clock>),
     ) -> Self {
-        let (mut database, mut cluster) = (None, None);
-        let direct_url = match store_url {
-            StoreUrl::File(url) => url,
-            StoreUrl::Server(server) => database.insert(server).url(None),
-            StoreUrl::Cluster(nodes) => cluster.insert(nodes).url(0),
+        let (direct_url, servers) = match &store {
+            StoreUnderTest::File(url) => (url.clone(), SERVERS),
+            StoreUnderTest::Server(server) => (server.url(None), SERVERS),
+            StoreUnderTest::Cluster(nodes) => (nodes.url(0), NODES),
         };
-        let servers = if cluster.is_some() { NODES } else { SERVERS };
         let mut crew = Self {
             clients: Vec::new(),
             servers: Vec::new(),
-            database,
-            cluster,
+            store,
             clock,
             clocks,
             direct_url,
@@ -143,7 +139,7 @@ impl Crew {
         let all: Vec<_> = ways.iter().map(|(url, _)| url.clone()).collect();
         for (nth, (url, proxy)) in ways.into_iter().enumerate() {
             let mut urls = vec![url];
-            if self.cluster.is_some() && nth >= EMBEDDED {
+            if self.cluster().is_some() && nth >= EMBEDDED {
                 let of_servers = all[EMBEDDED..].iter();
                 let others = of_servers.filter(|other| **other != all[nth]);
                 urls.extend(others.cloned());
@@ -212,19 +208,51 @@ impl Crew {
 
     /// How often the database had to be started when a fault was mended.
     pub(super) fn starts_at_heal(&self) -> u64 {
-        let database = self.database.as_ref().map(|one| one.starts_at_heal);
-        let cluster = self.cluster.as_ref().map(|nodes| nodes.starts_at_heal);
-        database.or(cluster).unwrap_or_default()
+        match &self.store {
+            StoreUnderTest::File(_) => 0,
+            StoreUnderTest::Server(server) => server.starts_at_heal,
+            StoreUnderTest::Cluster(nodes) => nodes.starts_at_heal,
+        }
     }
 
     /// Whether the store is an SQLite file.
     pub(super) fn is_on_a_file(&self) -> bool {
-        self.database.is_none() && self.cluster.is_none()
+        matches!(self.store, StoreUnderTest::File(_))
+    }
+
+    /// The database's server, if it has one.
+    pub(super) fn database(&self) -> Option<&Server> {
+        match &self.store {
+            StoreUnderTest::Server(server) => Some(server),
+            _ => None,
+        }
+    }
+
+    pub(super) fn database_mut(&mut self) -> Option<&mut Server> {
+        match &mut self.store {
+            StoreUnderTest::Server(server) => Some(server),
+            _ => None,
+        }
+    }
+
+    /// The cluster, if the database is one.
+    pub(super) fn cluster(&self) -> Option<&Cluster> {
+        match &self.store {
+            StoreUnderTest::Cluster(nodes) => Some(nodes),
+            _ => None,
+        }
+    }
+
+    pub(super) fn cluster_mut(&mut self) -> Option<&mut Cluster> {
+        match &mut self.store {
+            StoreUnderTest::Cluster(nodes) => Some(nodes),
+            _ => None,
+        }
     }
 
     /// The database, as its administrator.
     pub(super) fn admin_url(&self) -> String {
-        match &self.database {
+        match self.database() {
             Some(database) => database.admin_url(),
             None => self.direct_url.clone(),
         }
@@ -257,7 +285,7 @@ impl Crew {
 
     /// In seconds since 1970.
     async fn database_time(&self) -> Option<f64> {
-        let text = match &self.database {
+        let text = match self.database() {
             Some(database) => {
                 let mut sql = Console::connect(&database.admin_url()).await.ok()?;
                 sql.text(time_query(&self.direct_url)).await.ok()?
@@ -333,7 +361,7 @@ impl Crew {
 
     /// SQLite's clock is that of its processes, and one for all.
     fn clock_of_its_own(&self) -> Arc<Clock> {
-        match self.database {
+        match self.database() {
             Some(_) => self.clocks.clock(),
             None => Arc::clone(&self.clock),
         }
@@ -341,11 +369,10 @@ impl Crew {
 
     /// For the nth server, or for the nth client.
     async fn way_to_database(&self, nth: usize) -> (String, Option<Proxy>) {
-        if let Some(cluster) = &self.cluster {
-            return (self.as_tortured(cluster.url(nth)), None);
-        }
-        let Some(database) = &self.database else {
-            return (self.as_tortured(self.direct_url.clone()), None);
+        let database = match &self.store {
+            StoreUnderTest::File(url) => return (self.as_tortured(url.clone()), None),
+            StoreUnderTest::Cluster(nodes) => return (self.as_tortured(nodes.url(nth)), None),
+            StoreUnderTest::Server(server) => server,
         };
         let proxy = Proxy::before(&database.address()).await;
         let direct = format!(":{}/", database.address().rsplit(':').next().unwrap());
@@ -394,8 +421,8 @@ fn time_query(url: &str) -> &'static str {
 }
 
 /// The store under test.
-pub(super) enum StoreUrl {
-    /// An SQLite file.
+pub(super) enum StoreUnderTest {
+    /// The URL of an SQLite file.
     File(String),
     /// A server.
     Server(Server),

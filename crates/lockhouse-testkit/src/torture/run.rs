@@ -15,7 +15,7 @@ use super::audit::Auditor;
 use super::clock::Clocks;
 use super::cluster::{Cluster, Topology};
 use super::console::Console;
-use super::crew::{Crew, StoreUrl};
+use super::crew::{Crew, StoreUnderTest};
 use super::database::Server;
 use super::faults::Fault;
 use super::notes::Notes;
@@ -54,12 +54,14 @@ pub async fn run(program: &Path, size: &Size) -> Report {
     let clocks = Clocks::new(&size.folder);
     let clock = clocks.clock();
     let store = match (&*size.store, Topology::named(&size.store)) {
-        ("sqlite", _) => StoreUrl::File(format!("sqlite:{}", data.join("lockhouse.db").display())),
+        ("sqlite", _) => {
+            StoreUnderTest::File(format!("sqlite:{}", data.join("lockhouse.db").display()))
+        }
         (_, Some(topology)) => {
-            StoreUrl::Cluster(Cluster::of(topology, &size.scripts.join("services")).await)
+            StoreUnderTest::Cluster(Cluster::of(topology, &size.scripts.join("services")).await)
         }
         (store, None) => {
-            StoreUrl::Server(Server::start(store, &size.scripts, &data, clock.clone()).await)
+            StoreUnderTest::Server(Server::start(store, &size.scripts, &data, clock.clone()).await)
         }
     };
     let crew = Crew::start(program, size, store, (clocks, clock)).await;
@@ -169,7 +171,7 @@ impl Run<'_> {
         self.take_verdict().await;
         self.last_look().await;
         self.report.must_have_had_all();
-        if let Some(cluster) = &self.crew.cluster {
+        if let Some(cluster) = self.crew.cluster() {
             // One that nobody uses any more has the same rows at every node.
             self.report.violations.extend(cluster.findings().await);
         }
@@ -212,7 +214,7 @@ impl Run<'_> {
             self.end_purge().await;
         }
         let (mut came, mut missed, begun) = (Vec::new(), Vec::new(), now_us());
-        let allowed = match &self.crew.cluster {
+        let allowed = match self.crew.cluster() {
             Some(cluster) => cluster.bound(&round.faults),
             None => SOON,
         };
@@ -225,7 +227,7 @@ impl Run<'_> {
             }
         }
         let all_begun = now_us();
-        if self.crew.cluster.is_some() {
+        if self.crew.cluster().is_some() {
             self.stage.begun.push((all_begun, allowed));
         }
         let lasts = Duration::from_millis(round.lasts_ms);
@@ -266,7 +268,7 @@ impl Run<'_> {
                 ],
                 false => vec![(begun, at_work)],
             });
-        if let Some(cluster) = &self.crew.cluster {
+        if let Some(cluster) = self.crew.cluster() {
             let has_restarted = cluster.settled().await;
             let settled = now_us();
             // A node that was stopped may be expelled only when it goes on.
@@ -329,7 +331,7 @@ impl Run<'_> {
     /// Audits the rows again and again, for so long. The nodes of a cluster have no rows at one time.
     async fn audit_for(&mut self, time: Duration) {
         let until = Instant::now() + time;
-        while self.crew.cluster.is_none() && !self.is_segment_broken && Instant::now() < until {
+        while self.crew.cluster().is_none() && !self.is_segment_broken && Instant::now() < until {
             let begun = Instant::now();
             let rows = rows::read_of(&self.crew.admin_url(), &self.segment.prefix()).await;
             let moved = self.moved();

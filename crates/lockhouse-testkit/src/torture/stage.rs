@@ -125,7 +125,7 @@ impl Stage {
                 Fault::ClockServer => crew.servers[server].clock.set(0).unwrap(),
                 Fault::ClockDatabase => self.set_clock(crew, 0),
                 Fault::StopDatabase => {
-                    if let Some(database) = &crew.database {
+                    if let Some(database) = crew.database() {
                         database.go_on();
                     }
                 }
@@ -133,10 +133,10 @@ impl Stage {
             }
         }
         let was_full = faults.iter().any(|staged| staged.fault == Fault::DiskFull);
-        if let Some(database) = &mut crew.database {
+        if let Some(database) = crew.database_mut() {
             database.bring_back(was_full).await;
         }
-        if let Some(cluster) = &mut crew.cluster {
+        if let Some(cluster) = crew.cluster_mut() {
             return cluster.mend().await;
         }
         if faults.iter().any(|staged| staged.fault == Fault::ReadOnly) {
@@ -173,7 +173,7 @@ impl Stage {
             Fault::CommitKillClient => self.kill(&mut crew.clients[embedded].process),
             Fault::CommitKillServer => self.kill(&mut crew.servers[server].process),
             Fault::CommitKillDatabase => {
-                if let Some(database) = &mut crew.database {
+                if let Some(database) = crew.database_mut() {
                     database.kill();
                 }
             }
@@ -275,14 +275,14 @@ async fn shows<F: Future<Output = bool>>(is_so: impl Fn() -> F) -> bool {
 }
 
 async fn of_database(crew: &mut Crew, staged: &Staged) {
-    if let Some(cluster) = &mut crew.cluster {
+    if let Some(cluster) = crew.cluster_mut() {
         return cluster.begin(staged).await;
     }
     let fault = staged.fault;
     if fault == Fault::ReadOnly {
         return read_only(crew, true).await;
     }
-    let Some(database) = &mut crew.database else {
+    let Some(database) = crew.database_mut() else {
         return;
     };
     match fault {
@@ -295,7 +295,7 @@ async fn of_database(crew: &mut Crew, staged: &Staged) {
 
 /// A PostgreSQL becomes so for new sessions, and there are no others.
 async fn read_only(crew: &Crew, on: bool) {
-    let Some(database) = &crew.database else {
+    let Some(database) = crew.database() else {
         let trouble = if on {
             Trouble::ReadOnly
         } else {

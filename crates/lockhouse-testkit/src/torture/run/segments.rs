@@ -150,7 +150,7 @@ impl Run<'_> {
     }
 
     async fn judge(&mut self, segment: Segment) {
-        let (rows, unlike) = match &self.crew.cluster {
+        let (rows, unlike) = match self.crew.cluster() {
             Some(cluster) => cluster.rows(&segment.prefix()).await,
             None => {
                 let rows = rows::read_of(&self.crew.admin_url(), &segment.prefix()).await;
