@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lockhouse::store::{Batch, Call, Connections, Error, FullStore, Kind, Layer};
-use lockhouse::{EndReason, Outcome, Reply};
+use lockhouse::EndReason;
+use lockhouse::store::{Batch, Call, Connections, Error, FullStore, Kind, Layer, Outcome, Reply};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;

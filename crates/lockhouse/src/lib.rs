@@ -34,6 +34,7 @@
 //! | write only while the permit is held, and give it back with the same commit | [`caller`] |
 //! | see who holds and who waits | [`Lockhouse::holders`], [`Lockhouse::waiting`] |
 //! | end what dead holders left | [`Lockhouse::maintain`] |
+//! | write a store, or wrap one | [`store`] |
 //!
 //! # Several semaphores, retries and fences
 //!
@@ -209,6 +210,7 @@ mod request;
 mod rwlock;
 mod semaphore;
 mod session;
+pub mod store;
 mod suspects;
 mod template;
 mod upkeep;
@@ -220,13 +222,12 @@ pub use client::Lockhouse;
 pub use define::Define;
 pub use holding::Lost;
 pub use liveness::OwnerPattern;
-pub use lockhouse_core::store;
 pub use lockhouse_core::store::{Cursor, Held, Waiter};
 pub use lockhouse_core::{
-    Ask, Capacity, CapacityChange, Cause, Code, Command, Count, Covered, Definition, Digest,
-    EndReason, Epoch, Error, ExternalId, Finding, Grant, Heard, Invalid, Note, Origin, Outcome,
-    Owner, OwnerSession, Pattern, Priority, Refusal, Reply, Request, SemaphoreName,
-    SemaphoreStatus, Slots, State, Template, Timestamp, Token, TokenGrant, TokenName, Ttl, Verb,
+    Ask, Capacity, CapacityChange, Code, Count, Covered, Digest, EndReason, Epoch, Error,
+    ExternalId, Finding, Grant, Heard, Idle, Invalid, Note, Origin, Owner, OwnerSession, Pattern,
+    Priority, Refusal, Request, SemaphoreName, SemaphoreStatus, Slots, State, Template, Timestamp,
+    Token, TokenGrant, TokenName, Ttl, Verb,
 };
 pub use lockhouse_stores::without_credentials;
 pub use mutex::Mutex;

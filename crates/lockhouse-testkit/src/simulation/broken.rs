@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lockhouse::store::{Batch, Due, Error, FullStore, Layer};
-use lockhouse::{
-    Ask, Capacity, Cause, Command, Definition, ExternalId, Outcome, Refusal, Reply, Request,
-    SemaphoreName, Template,
+use lockhouse::store::{
+    Batch, Cause, Command, Definition, Due, Error, FullStore, Layer, Outcome, Reply,
 };
+use lockhouse::{Ask, Capacity, ExternalId, Refusal, Request, SemaphoreName, Template};
 use lockhouse_core::{ProcessId, Saved, Semaphore, Stand};
 
 use crate::broken::{Sabotage, variants};

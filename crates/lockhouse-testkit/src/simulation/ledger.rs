@@ -6,11 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lockhouse::store::Batch;
-use lockhouse::{
-    Ask, Cause, Command, EndReason, ExternalId, Outcome, Owner, Refusal, Reply, Request,
-    SemaphoreName, Timestamp,
-};
+use lockhouse::store::{Batch, Cause, Command, Outcome, Reply};
+use lockhouse::{Ask, EndReason, ExternalId, Owner, Refusal, Request, SemaphoreName, Timestamp};
 use lockhouse_core::Semaphore;
 
 use super::pools::Pools;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockhouse::store::{Batch, Call, Error, FullStore, Kind, Layer, Purge};
-use lockhouse::{Command, Outcome, Pattern, SemaphoreName, Template};
+use lockhouse::store::{Batch, Call, Command, Error, FullStore, Kind, Layer, Outcome, Purge};
+use lockhouse::{Pattern, SemaphoreName, Template};
 use lockhouse_core::{Footprint, ProcessId, TemplateDefinition};
 use tokio::sync::Notify;
 use tokio::task::yield_now;

@@ -6,11 +6,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use lockhouse::store::{Batch, Error, FullStore, Store};
-use lockhouse::{
-    Command, EndReason, ExternalId, Outcome, Permit, Reply, Request, SemaphoreName, Template,
-    Timestamp,
-};
+use lockhouse::store::{Batch, Command, Error, FullStore, Outcome, Reply, Store};
+use lockhouse::{EndReason, ExternalId, Permit, Request, SemaphoreName, Template, Timestamp};
 use lockhouse_core::{Footprint, Semaphore, TemplateDefinition};
 use lockhouse_stores::Memory;
 use tokio::sync::Notify;

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use lockhouse::store::{Batch, Store as _};
-use lockhouse::{Code, Command, Count, Lockhouse, Priority};
+use lockhouse::store::{Batch, Command, Store as _};
+use lockhouse::{Code, Count, Lockhouse, Priority};
 use lockhouse_core::{ProcessId, Saved, Seniority, Stand, Standing};
 use tokio::time::{Instant, sleep};
 

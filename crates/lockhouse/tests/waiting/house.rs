@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use lockhouse::store::{
-    Batch, Call, Due, Error as StoreError, FullStore, Kind, Layer, Store, Upkeep as _,
+    Batch, Call, Command, Due, Error as StoreError, FullStore, Kind, Layer, Outcome, Store,
+    Upkeep as _,
 };
 use lockhouse::{
-    Ask, Command, Count, Error, ExternalId, Lockhouse, Outcome, Priority, Request, SemaphoreName,
-    Timestamp, Ttl,
+    Ask, Count, Error, ExternalId, Lockhouse, Priority, Request, SemaphoreName, Timestamp, Ttl,
 };
 use lockhouse_core::{ProcessId, Semaphore};
 use lockhouse_stores::Memory;

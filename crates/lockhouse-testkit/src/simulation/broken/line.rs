@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockhouse::{Command, Outcome, Reply};
+use lockhouse::store::{Command, Outcome, Reply};
 use lockhouse_core::{Line, ProcessId, Semaphore};
 
 use super::breaks::Break;
