@@ -58,7 +58,8 @@ impl AuditLog {
     /// A log in the file at `path`, which is created if there is none.
     ///
     /// # Errors
-    /// When the file cannot be opened.
+    /// The [`io::Error`] of opening the file: its folder does not exist, this process may not write there, or the path is
+    /// that of a folder.
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let file = append_to(&path)?;
@@ -81,7 +82,7 @@ impl AuditLog {
     /// Opens the file again, since it may have been moved away.
     ///
     /// # Errors
-    /// If the file cannot be opened. Lines then go on to the old file.
+    /// As [`open`](AuditLog::open). Lines then go on to the old file.
     pub fn reopen(&self) -> io::Result<()> {
         if let Some(path) = &self.0.path {
             let file = append_to(path)?;

@@ -44,7 +44,8 @@ impl Bounds {
 /// Raises the soft limit of open files to the hard one. Returns the new limit.
 ///
 /// # Errors
-/// If the system refuses. The limit is then unchanged.
+/// The [`io::Error`] of the system if it does not tell the limit, or does not let this process raise it. The limit is then
+/// unchanged.
 pub fn raise_open_files_limit() -> io::Result<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft < hard {

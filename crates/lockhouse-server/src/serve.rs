@@ -46,7 +46,9 @@ const BACKOFF: Duration = Duration::from_secs(1);
 /// may be taken by calls that wait; see [`raise_open_files_limit`](crate::raise_open_files_limit).
 ///
 /// # Errors
-/// If the listener cannot accept connections. A connection that fails ends only itself.
+/// The [`io::Error`] of the system, before any connection is accepted, if it does not tell the process's limit of open
+/// files or the address of `listener`. Later errors end nothing: a connection that fails ends only itself, and
+/// connections that cannot be accepted are tried again.
 pub async fn serve(
     lockhouse: Lockhouse,
     listener: TcpListener,
@@ -58,7 +60,7 @@ pub async fn serve(
 /// [`serve`] by `options`.
 ///
 /// # Errors
-/// As of [`serve`].
+/// As [`serve`].
 pub async fn serve_with(
     lockhouse: Lockhouse,
     listener: TcpListener,

@@ -60,7 +60,7 @@ impl Known {
     /// The tokens, at most 8 s old.
     ///
     /// # Errors
-    /// `store_unavailable` if the store has not answered for that long.
+    /// [`Error::Store`] if the store has not answered for that long.
     pub(crate) async fn list(&self) -> Result<Arc<List>, Error> {
         match self.recent() {
             Some(list) => Ok(list),

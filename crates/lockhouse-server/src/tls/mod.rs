@@ -79,7 +79,8 @@ impl Tls {
     /// Reads `files`.
     ///
     /// # Errors
-    /// If a file cannot be read, or its contents cannot be used. The message names the file.
+    /// The [`io::Error`] of reading a file; [`InvalidData`](io::ErrorKind::InvalidData) if a file contains no certificate or
+    /// no private key, or the key is not that of the certificate. The message names the file.
     pub fn load(files: TlsFiles) -> io::Result<Self> {
         let contents = files.read()?;
         let config = RwLock::new(files.config(&contents)?);
@@ -93,7 +94,7 @@ impl Tls {
     /// Reads the files again. Returns whether they had changed. Open connections go on.
     ///
     /// # Errors
-    /// As of [`load`](Tls::load). The server then goes on with what it has.
+    /// As [`load`](Tls::load). The server then goes on with what it has.
     pub fn reload(&self) -> io::Result<bool> {
         let contents = self.0.files.read()?;
         let mut used = self.0.used.lock().unwrap_or_else(PoisonError::into_inner);
