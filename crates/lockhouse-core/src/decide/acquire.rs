@@ -6,6 +6,9 @@ use crate::{
     SemaphoreName, State, Turn,
 };
 
+/// An ask that has room on all its semaphores. Each of them exists, or a template creates it.
+struct Room<'a>(&'a Ask);
+
 impl WorkingSet {
     pub(super) fn acquire(&mut self, ask: &Ask, turn: &Turn) -> Outcome {
         if let Some(request) = self.requests.get(&ask.external_id) {
@@ -17,10 +20,11 @@ impl WorkingSet {
                 State::Released { reason, .. } => Err(ended(&ask.external_id, reason)),
             };
         }
-        self.check_room(ask)
-            .and_then(|()| self.check_turn(ask, turn))
+        let room = self
+            .check_room(ask)
+            .and_then(|room| self.check_turn(ask, turn).map(|()| room))
             .inspect_err(|refusal| self.note_waiting(ask, turn, refusal))?;
-        let request = self.grant(ask, &turn.claim(ask));
+        let request = self.grant(room, &turn.claim(ask));
         self.granted.insert(ask.external_id.clone());
         self.requests
             .insert(ask.external_id.clone(), request.clone());
@@ -40,7 +44,7 @@ impl WorkingSet {
     }
 
     /// P1 and P6: all the semaphores exist, could ever grant this much, and have room now.
-    fn check_room(&self, ask: &Ask) -> Result<(), Refusal> {
+    fn check_room<'a>(&self, ask: &'a Ask) -> Result<Room<'a>, Refusal> {
         let mut unknown = Vec::new();
         let mut exceeded = None;
         let mut closed = Vec::new();
@@ -83,7 +87,7 @@ impl WorkingSet {
         if !exhausted.is_empty() {
             return Err(Refusal::Exhausted(exhausted));
         }
-        Ok(())
+        Ok(Room(ask))
     }
 
     /// P11: an ask is refused while an earlier waiter, at this process or at another, wants one of
@@ -144,14 +148,14 @@ impl WorkingSet {
         lacking.map(|(name, _)| name.clone()).collect()
     }
 
-    fn grant(&mut self, ask: &Ask, claim: &Claim) -> Request {
+    fn grant(&mut self, Room(ask): Room<'_>, claim: &Claim) -> Request {
         self.create_missing(ask);
         let mut permits = Vec::with_capacity(ask.permits().len());
         for (name, count) in ask.permits() {
             let semaphore = self
                 .semaphores
                 .get_mut(name)
-                .expect("check_room has seen it");
+                .expect("a semaphore of a `Room` existed, or `create_missing` has made it");
             if !semaphore.line.is_empty() {
                 let at = semaphore.line.time(self.now);
                 semaphore.line.pass_over(claim, semaphore.capacity, at);

@@ -295,22 +295,21 @@ impl WorkingSet {
         lapse.is_some()
     }
 
-    /// P2 and P3: ends a live request and frees its permits, once.
+    /// P2 and P3: ends a live request and frees its permits, once. A semaphore that is not loaded does not exist, so it
+    /// has nothing to free.
     fn end(&mut self, external_id: &ExternalId, reason: EndReason, by: Option<Owner>) {
-        let request = self
-            .requests
-            .get_mut(external_id)
-            .expect("the caller has seen it live");
+        let Some(request) = self.requests.get_mut(external_id) else {
+            return;
+        };
         request.state = State::Released {
             reason,
             at: self.now,
         };
         request.ended_by = by;
         for permit in &request.permits {
-            let semaphore = self
-                .semaphores
-                .get_mut(&permit.semaphore)
-                .expect("the footprint has the semaphores of what may end");
+            let Some(semaphore) = self.semaphores.get_mut(&permit.semaphore) else {
+                continue;
+            };
             semaphore.in_use = semaphore.in_use.saturating_sub(permit.count.value());
             if let (Some(taken), Some(slots)) = (&mut semaphore.slots, &permit.slots) {
                 taken.remove(slots);

@@ -105,7 +105,7 @@ impl WorkingSet {
                 old_capacity: semaphore.capacity,
                 new_capacity: template.capacity,
                 changed_by: None,
-                note: Some(Note::parse(note).expect("a pattern is shorter than a note")),
+                note: Note::parse(note).ok(), // a pattern is shorter than a note may be
                 changed_at: self.now,
             });
             semaphore.fence += 1;
