@@ -47,7 +47,40 @@ impl Memory {
         Self::with_clock(now)
     }
 
-    /// An empty store with the clock `clock`, for tests that set it.
+    /// An empty store with the clock `clock`. Tests set it, and need not wait until a TTL is over:
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use std::time::Duration;
+    ///
+    /// use lockhouse_core::store::{Batch, transact_at_once};
+    /// use lockhouse_core::{
+    ///     Ask, Capacity, Command, Count, Definition, EndReason, Refusal, Timestamp, Ttl,
+    /// };
+    /// use lockhouse_stores::Memory;
+    ///
+    /// let clock = Arc::new(Mutex::new(Timestamp::UNIX_EPOCH));
+    /// let told = Arc::clone(&clock);
+    /// let store = Memory::with_clock(move || *told.lock().unwrap());
+    ///
+    /// let define = Definition::new("backup-slots".parse()?, Capacity::new(1)?);
+    /// let mut ask = Ask::new("job-7".parse()?, [("backup-slots".parse()?, Count::ONE)])?;
+    /// ask.ttl = Some(Ttl::new(Duration::from_secs(60))?);
+    /// let commands = vec![Command::Define(define), Command::acquire(ask)];
+    /// let outcomes = transact_at_once(&mut store.begin(), &Batch::new(commands))?;
+    /// assert!(outcomes.iter().all(Result::is_ok));
+    ///
+    /// *clock.lock().unwrap() += Duration::from_secs(61);
+    /// let renew = Command::Renew { external_id: "job-7".parse()?, ttl: None, by: None };
+    /// let batch = Batch::new(vec![renew]);
+    /// let loaded = store.begin().load(&batch.footprint);
+    /// assert_eq!(loaded.requests["job-7"].lapse(loaded.now), Some(EndReason::Expired));
+    /// let outcomes = transact_at_once(&mut store.begin(), &batch)?;
+    /// assert!(matches!(outcomes[0], Err(Refusal::RequestEnded { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// `Lockhouse::with_store` takes such a store too.
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self {
             rows: Mutex::default(),
@@ -63,7 +96,22 @@ impl Memory {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock. All other calls to the store wait until the transaction is dropped.
+    /// Takes the lock, for a caller that reads or writes the rows itself, such as a layer that tests a program with odd
+    /// rows. All other calls to the store wait until the transaction is dropped.
+    ///
+    /// ```
+    /// use lockhouse_core::Footprint;
+    /// use lockhouse_stores::Memory;
+    ///
+    /// let store = Memory::new();
+    /// let footprint = Footprint {
+    ///     semaphores: ["backup-slots".parse()?].into(),
+    ///     ..Footprint::default()
+    /// };
+    /// let loaded = store.begin().load(&footprint);
+    /// assert!(loaded.semaphores.is_empty());
+    /// # Ok::<(), lockhouse_core::Invalid>(())
+    /// ```
     pub fn begin(&self) -> MemoryTransaction<'_> {
         MemoryTransaction::new(self.rows(), &*self.clock)
     }

@@ -9,7 +9,8 @@ use lockhouse_core::{Changes, ExternalId, Footprint, Loaded, Timestamp};
 
 use super::rows::Rows;
 
-/// The rows of a [`Memory`](super::Memory) under their lock, which is released on drop.
+/// The rows of a [`Memory`](super::Memory) under their lock, which is released on drop; see
+/// [`Memory::begin`](super::Memory::begin).
 pub struct MemoryTransaction<'a> {
     rows: MutexGuard<'a, Rows>,
     clock: &'a (dyn Fn() -> Timestamp + Send + Sync),
