@@ -27,6 +27,9 @@ fn a_wire_type_in_the_public_api_is_found() {
         "pub fn f() -> lockhouse_wire::Problem {",
         "use lockhouse_wire as wire;\nimpl From<wire::Problem> for Error {",
         "use lockhouse_wire::Problem;\nimpl<T> TryFrom<Answer<T>>\n    for Problem\n{",
+        "use lockhouse_wire::Problem;\nimpl FromStr for Answer {\n    type Err = Problem;",
+        "use lockhouse_wire::Problem;\npub enum Answer {\n    Refused(Problem),\n}",
+        "use lockhouse_wire::Problem;\npub trait Ask {\n    fn ask(&self) -> Problem;\n}",
     ] {
         assert_eq!(shown_wire_types(shows).len(), 1, "{shows}");
     }
@@ -34,12 +37,14 @@ fn a_wire_type_in_the_public_api_is_found() {
         "use lockhouse_wire::Problem;\npub(crate) fn f(problem: Problem) {",
         "use lockhouse_wire::Problem;\npub fn f() {\n    Problem::read();\n}",
         "use lockhouse_wire::Problem;\nimpl Error {\n    fn of(problem: Problem) {",
+        "use lockhouse_wire::Problem;\npub enum Answer {\n    Granted,\n}\nstruct Refused(Problem);",
     ] {
         assert!(shown_wire_types(hides).is_empty(), "{hides}");
     }
 }
 
-/// The public items of `source` whose declaration names a wire type, and its implementations, which need no `pub`.
+/// The public items of `source` whose declaration names a wire type, and its implementations with their types, which need
+/// no `pub`.
 fn shown_wire_types(source: &str) -> Vec<String> {
     let mut names = vec!["lockhouse_wire".to_owned()];
     let mut shown = Vec::new();
@@ -53,17 +58,17 @@ fn shown_wire_types(source: &str) -> Vec<String> {
                 .map(str::to_owned),
         );
     }
-    let starts = ["pub ", "\nimpl"];
+    let starts = ["pub ", "\nimpl", "\n    type "];
     let mut rest = source;
     while let Some(at) = starts.iter().filter_map(|start| rest.find(start)).min() {
         let item = &rest[at..];
         let end = item.find(['{', ';']).unwrap_or(item.len());
-        let is_import = item.starts_with("pub use");
-        let end = if is_import {
-            item.find(';').unwrap_or(end)
-        } else {
-            end
+        let last = match item.split_whitespace().nth(1) {
+            Some("use") => item.find(';'),
+            Some("enum" | "trait") if item.starts_with("pub ") => item.find("\n}"),
+            _ => None,
         };
+        let end = last.unwrap_or(end);
         let declaration = &item[..end];
         let mut words = declaration.split(|c: char| !c.is_alphanumeric() && c != '_');
         if words.any(|word| names.iter().any(|name| name == word)) {
