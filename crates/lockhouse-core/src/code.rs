@@ -5,6 +5,13 @@ use std::fmt;
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident = $text:literal,)*) => {
         /// The stable word for an error: the `code` of the HTTP API's problem documents.
+        ///
+        /// ```
+        /// use lockhouse_core::Code;
+        ///
+        /// assert_eq!(Code::Exhausted.as_str(), "exhausted");
+        /// assert!(Code::ALL.contains(&Code::Exhausted));
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Code {

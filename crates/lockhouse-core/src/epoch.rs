@@ -22,6 +22,16 @@ const LAST: u64 = (1 << 21) - 1;
 const SEMAPHORE: &str = "lockhouse:epoch";
 
 /// A span of 2³² fences: 0 to 2²¹−1.
+///
+/// ```
+/// use lockhouse_core::Epoch;
+///
+/// let next = Epoch::of(17).next()?;
+/// assert_eq!(next.value(), 1);
+/// assert_eq!(next.fence(), 1 << 32);
+/// assert!(next < Epoch::LAST);
+/// # Ok::<(), lockhouse_core::Invalid>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(u64);
 

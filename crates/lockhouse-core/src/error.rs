@@ -3,6 +3,20 @@
 use crate::{Code, Invalid, Refusal, store};
 
 /// Why a call failed. [`code`](Error::code) is the stable word to branch on, which the HTTP API uses too.
+///
+/// ```
+/// use lockhouse_core::{Error, Refusal};
+///
+/// fn advice(error: &Error) -> &'static str {
+///     match error {
+///         Error::Refused(Refusal::Exhausted(_)) => "there is no room now; try later",
+///         error if error.maybe_applied() => "repeat the call with the same id",
+///         error if error.is_transient() => "try again",
+///         _ => "correct the call",
+///     }
+/// }
+/// assert_eq!(advice(&Error::Overloaded), "try again");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

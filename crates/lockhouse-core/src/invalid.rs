@@ -3,6 +3,14 @@
 use std::borrow::Cow;
 
 /// A field is malformed or out of bounds. The message names the field and its bounds.
+///
+/// ```
+/// use lockhouse_core::{Count, Invalid};
+///
+/// let invalid: Invalid = Count::new(0).unwrap_err();
+/// assert_eq!(invalid.field(), "count");
+/// assert_eq!(invalid.to_string(), format!("count {}", invalid.problem()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {problem}")]
 pub struct Invalid {

@@ -15,6 +15,14 @@ pub const MAX_TTL: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 const MIN_TTL: Duration = Duration::from_millis(1);
 
 /// How many permits of one semaphore a request asks for: 1 to 2³¹−1.
+///
+/// ```
+/// use lockhouse_core::Count;
+///
+/// assert_eq!(Count::new(1)?, Count::ONE);
+/// assert!(Count::new(0).is_err());
+/// # Ok::<(), lockhouse_core::Invalid>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Count(u32);
 
@@ -43,6 +51,14 @@ impl fmt::Display for Count {
 }
 
 /// How many permits a semaphore has: 0 to 2³¹−1. At 0 it is closed.
+///
+/// ```
+/// use lockhouse_core::Capacity;
+///
+/// assert_eq!(Capacity::new(0)?, Capacity::CLOSED);
+/// assert!(Capacity::new(-1).is_err());
+/// # Ok::<(), lockhouse_core::Invalid>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Capacity(u32);
 
@@ -71,6 +87,17 @@ impl fmt::Display for Capacity {
 }
 
 /// A time to live (TTL), in whole milliseconds: 1 ms to 366 days.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use lockhouse_core::Ttl;
+///
+/// assert_eq!(Ttl::from_ms(60_000)?, Ttl::new(Duration::from_secs(60))?);
+/// assert_eq!(Ttl::new(Duration::from_secs(60))?.as_ms(), 60_000);
+/// assert!(Ttl::from_ms(0).is_err());
+/// # Ok::<(), lockhouse_core::Invalid>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl {
     ms: u64,

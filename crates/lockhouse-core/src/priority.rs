@@ -14,6 +14,14 @@ const STEP: Duration = Duration::from_secs(10);
 
 /// The priority of an ask among waiters: −100 to 100, by default 0. Each step puts it ahead of
 /// waiters that arrived up to ten seconds before it.
+///
+/// ```
+/// use lockhouse_core::Priority;
+///
+/// assert!(Priority::new(10)? > Priority::default());
+/// assert!(Priority::new(101).is_err());
+/// # Ok::<(), lockhouse_core::Invalid>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(i32);
 

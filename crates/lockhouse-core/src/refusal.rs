@@ -9,6 +9,16 @@ use crate::{
 
 /// Why a store refused a valid command. Nothing was changed, except that a request whose TTL was over may have been
 /// ended.
+///
+/// ```
+/// use lockhouse_core::{Code, ExternalId, Refusal};
+///
+/// let refusal = Refusal::UnknownRequest(ExternalId::parse("job-abc-123")?);
+/// assert_eq!(refusal.code(), Code::UnknownRequest);
+/// assert_eq!(refusal.to_string(), "request \"job-abc-123\" does not exist");
+/// assert!(!refusal.lacks_room());
+/// # Ok::<(), lockhouse_core::Invalid>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {

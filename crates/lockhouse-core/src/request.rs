@@ -126,6 +126,14 @@ impl State {
 }
 
 /// Why a request ended.
+///
+/// ```
+/// use lockhouse_core::EndReason;
+///
+/// for reason in EndReason::ALL {
+///     assert_eq!(EndReason::parse(reason.as_str()), Some(reason));
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndReason {
     /// Its holder released it.

@@ -22,6 +22,18 @@ const DIGITS: usize = 16;
 ///
 /// As text it is hexadecimal digits. The first digit stands for slots 0 to 3, its lowest bit for slot 0; zeros at the end
 /// are left out. So slots 0, 1 and 4 are `31`.
+///
+/// ```
+/// use lockhouse_core::Slots;
+///
+/// let mut taken = Slots::of([0, 1, 4])?;
+/// assert_eq!(taken.to_string(), "31");
+/// taken.remove(&Slots::of([1])?);
+/// taken.extend(&Slots::of([7])?);
+/// assert!(taken.iter().eq([0, 4, 7]));
+/// assert!(taken.shared_with(&Slots::of([1, 2])?).is_empty());
+/// # Ok::<(), lockhouse_core::Invalid>(())
+/// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Slots {
     /// Slots 0 to 63, the lowest bit first. A capacity up to 64 needs no more, and so no allocation.

@@ -3,6 +3,13 @@
 use std::fmt;
 
 /// The kind of a database that takes SQL, for statements that a caller runs itself.
+///
+/// ```
+/// use lockhouse_core::SqlDialect;
+///
+/// let names = SqlDialect::ALL.map(SqlDialect::as_str);
+/// assert_eq!(names, ["MySQL", "MariaDB", "PostgreSQL", "SQLite"]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SqlDialect {
     /// MySQL 8.0.17 or newer.

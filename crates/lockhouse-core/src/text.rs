@@ -121,6 +121,14 @@ shown_as_it_is!(SemaphoreName ExternalId TokenName);
 impl SemaphoreName {
     /// The name in a store's row, which may be reserved. Never use it for a name from a caller.
     ///
+    /// ```
+    /// use lockhouse_core::SemaphoreName;
+    ///
+    /// assert!(SemaphoreName::stored("lockhouse:upkeep")?.is_reserved());
+    /// assert!(SemaphoreName::parse("lockhouse:upkeep").is_err());
+    /// # Ok::<(), lockhouse_core::Invalid>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`parse`](SemaphoreName::parse), except for reserved names.
     pub fn stored(text: impl AsRef<str>) -> Result<Self, Invalid> {
@@ -139,6 +147,14 @@ pub(crate) fn is_reserved(text: &str) -> bool {
 }
 
 /// A caller's note on a change of a capacity: at most 1024 bytes, may be empty.
+///
+/// ```
+/// use lockhouse_core::Note;
+///
+/// assert_eq!(Note::parse("slow disk")?.as_str(), "slow disk");
+/// assert!(Note::parse("x".repeat(1025)).is_err());
+/// # Ok::<(), lockhouse_core::Invalid>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note(Arc<str>);
 
@@ -194,6 +210,15 @@ impl Owner {
 
     /// The owner in a store's row, which may include the name of a token. Never use it for a name
     /// from a caller.
+    ///
+    /// ```
+    /// use lockhouse_core::{Owner, TokenName};
+    ///
+    /// let owner = Owner::of_token(&TokenName::parse("ci")?, Some(&Owner::parse("job-7")?))?;
+    /// let stored = Owner::stored(owner.as_str())?;
+    /// assert_eq!((stored.token(), stored.name()), (Some("ci"), "job-7"));
+    /// # Ok::<(), lockhouse_core::Invalid>(())
+    /// ```
     ///
     /// # Errors
     /// As [`parse`](Owner::parse), and if one of the two names is invalid.

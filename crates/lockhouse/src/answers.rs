@@ -6,6 +6,18 @@ use crate::Error;
 use crate::error::unexpected;
 
 /// The result of [`Lockhouse::raise_epoch`](crate::Lockhouse::raise_epoch).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockhouse::Error> {
+/// use lockhouse::Raised;
+///
+/// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+/// let Raised { old, new, semaphores } = lockhouse.raise_epoch(None).await?;
+/// println!("raised {semaphores} semaphores from epoch {old} to {new}");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raised {
     /// The epoch of the greatest fence before the call.
@@ -18,6 +30,22 @@ pub struct Raised {
 
 /// The result of a release; see [`Permit::release`](crate::Permit::release) and
 /// [`Lockhouse::release`](crate::Lockhouse::release).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockhouse::Error> {
+/// use lockhouse::Released;
+///
+/// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+/// # lockhouse.define("backup-slots", 10).await?;
+/// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
+/// let Released { request, now, .. } = permit.release().await?;
+/// if !now {
+///     eprintln!("the permit was lost during the work: {:?}", request.end_reason());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {
     /// The request after the call.

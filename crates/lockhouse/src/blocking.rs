@@ -50,21 +50,23 @@ use crate::{Error, Lost, Released, Request, RequestBuilder, SemaphoreStatus};
 ///
 /// ```
 /// # fn main() -> Result<(), lockhouse::Error> {
-/// use lockhouse::blocking::Lockhouse;
+/// use lockhouse::blocking::{Lockhouse, Mutex, Permit, RwLock, Semaphore};
 ///
 /// let lockhouse = Lockhouse::connect("memory:")?;
 /// lockhouse.define("backup-slots", 10)?;
-/// let slots = lockhouse.semaphore("backup-slots");
-/// let permit = slots.acquire_many(2)?;
+/// let slots: Semaphore = lockhouse.semaphore("backup-slots");
+/// let permit: Permit = slots.acquire_many(2)?;
 /// assert_eq!(slots.available_permits()?, 8);
 /// drop(permit);
 /// assert_eq!(slots.available_permits()?, 10);
 ///
-/// let guard = lockhouse.mutex("deploy").lock()?;
-/// assert!(lockhouse.mutex("deploy").try_lock().is_err());
+/// let deploy: Mutex = lockhouse.mutex("deploy");
+/// let guard = deploy.lock()?;
+/// assert!(deploy.try_lock().is_err());
 /// drop(guard);
-/// let reader = lockhouse.rwlock("catalogue").read()?;
-/// assert!(lockhouse.rwlock("catalogue").try_write().is_err());
+/// let catalogue: RwLock = lockhouse.rwlock("catalogue");
+/// let reader = catalogue.read()?;
+/// assert!(catalogue.try_write().is_err());
 /// # drop(reader);
 /// # Ok(())
 /// # }
@@ -205,6 +207,7 @@ impl Ask {
 }
 
 /// A handle on one semaphore by its name; see [`crate::Semaphore`].
+/// [`Lockhouse`] has an example.
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     semaphore: crate::Semaphore,
@@ -293,6 +296,7 @@ impl Semaphore {
 }
 
 /// A mutex by name; see [`crate::Mutex`].
+/// [`Lockhouse`] has an example.
 #[derive(Clone, Debug)]
 pub struct Mutex {
     mutex: crate::Mutex,
@@ -318,6 +322,7 @@ impl Mutex {
 }
 
 /// A readers-writer lock by name; see [`crate::RwLock`].
+/// [`Lockhouse`] has an example.
 #[derive(Clone, Debug)]
 pub struct RwLock {
     rwlock: crate::RwLock,
@@ -368,6 +373,7 @@ impl RwLock {
 }
 
 /// The permits that one request holds, renewed on another thread; see [`crate::Permit`].
+/// [`Lockhouse`] has an example.
 #[derive(Debug)]
 #[must_use = "dropping a permit gives it back"]
 pub struct Permit {

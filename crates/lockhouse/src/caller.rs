@@ -69,9 +69,34 @@ pub use lockhouse_stores::caller::{finish as finish_sql, held as held_sql};
 
 /// A transaction of the caller, by one of the drivers that a feature of this crate names. It is sealed: for other drivers
 /// run the [statements](held_sql).
+///
+/// A function of yours can take any of them:
+///
+/// ```
+/// use lockhouse::caller::{self, Transaction};
+///
+/// async fn check<T: Transaction>(
+///     transaction: &mut T,
+///     permit: &lockhouse::Permit,
+/// ) -> Result<(), caller::Error<T::Error>> {
+///     permit.held_in(transaction).await
+/// }
+/// ```
 pub trait Transaction: sealed::Run {}
 
 /// Why a transaction must not commit; `E` is the driver's error.
+///
+/// ```
+/// use lockhouse::caller;
+///
+/// fn report<E: std::fmt::Display>(error: &caller::Error<E>) {
+///     match error {
+///         caller::Error::NotHeld { external_id } => eprintln!("{external_id} lost its permits"),
+///         caller::Error::Driver(error) => eprintln!("the database failed: {error}"),
+///         _ => eprintln!("the transaction must not commit"),
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error<E> {

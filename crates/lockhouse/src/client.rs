@@ -28,12 +28,13 @@ use lockhouse_wire as wire;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), lockhouse::Error> {
-/// use lockhouse::Lockhouse;
+/// use lockhouse::{Lockhouse, SemaphoreStatus};
 ///
 /// let lockhouse = Lockhouse::connect("memory:").await?;
 /// lockhouse.define("backup-slots", 10).await?;
 /// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
-/// assert_eq!(lockhouse.status("backup-slots").await?.semaphore.in_use, 1);
+/// let SemaphoreStatus { semaphore, waiting } = lockhouse.status("backup-slots").await?;
+/// assert_eq!((semaphore.in_use, waiting), (1, 0));
 /// permit.release().await?;
 /// lockhouse.delete("backup-slots").await?;
 /// # Ok(())
@@ -155,8 +156,8 @@ impl Lockhouse {
     /// ask.ttl = Some(Ttl::new(Duration::from_secs(60))?);
     /// let (request, now) = lockhouse.acquire(ask.clone(), Duration::ZERO).await?;
     /// assert!(now);
-    /// let (again, now) = lockhouse.acquire(ask, Duration::ZERO).await?;
-    /// assert!(!now && again.permits == request.permits);
+    /// let (again, now) = lockhouse.acquire(ask.clone(), Duration::ZERO).await?;
+    /// assert!(!now && again.permits == request.permits && ask.is_that_of(&again));
     /// lockhouse.renew("job-abc-123", None).await?;
     /// assert!(lockhouse.release("job-abc-123").await?.now);
     /// # Ok(())
@@ -272,12 +273,17 @@ impl Lockhouse {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockhouse::Error> {
     /// # use std::time::Duration;
+    /// use lockhouse::{Heard, OwnerSession};
+    ///
     /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
     /// # lockhouse.define("network", 10).await?;
-    /// lockhouse.heartbeat("job-abc-123", Duration::from_secs(30)).await?;
+    /// let ttl = Duration::from_secs(30);
+    /// let Heard { session, began } = lockhouse.heartbeat("job-abc-123", ttl).await?;
+    /// assert!(began);
     /// let request = lockhouse.request().permits("network", 2).owner("job-abc-123").without_ttl();
     /// request.acquire().await?.forget();
-    /// lockhouse.renew_session("job-abc-123", Duration::from_secs(30)).await?;
+    /// let renewed: OwnerSession = lockhouse.renew_session("job-abc-123", ttl).await?;
+    /// assert!(renewed.expires_at >= session.expires_at);
     /// assert_eq!(lockhouse.goodbye("job-abc-123").await?, 1);
     /// # Ok(())
     /// # }
@@ -324,13 +330,24 @@ impl Lockhouse {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// use lockhouse::{EndReason, Grant, Request, State};
+    ///
     /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
     /// # lockhouse.define("backup-slots", 10).await?;
     /// let request = lockhouse.request_with_id("job-abc-123").permits("backup-slots", 1);
     /// let permit = request.acquire().await?;
-    /// assert!(lockhouse.find("job-abc-123").await?.is_live());
+    /// let held: Request = lockhouse.find("job-abc-123").await?;
+    /// let [Grant { count, .. }] = &held.permits[..] else { panic!("one semaphore") };
+    /// assert!(held.is_live() && count.value() == 1);
+    ///
     /// permit.release().await?;
-    /// assert!(!lockhouse.find("job-abc-123").await?.is_live());
+    /// let ended = lockhouse.find("job-abc-123").await?;
+    /// match ended.state {
+    ///     State::Acquired => println!("held until {:?}", ended.expires_at),
+    ///     State::Released { reason, at } => println!("{reason} at {at}"),
+    /// }
+    /// assert_eq!(ended.end_reason(), Some(EndReason::Released));
+    /// assert!(ended.released_at() >= Some(ended.created_at));
     /// # Ok(())
     /// # }
     /// ```
@@ -354,11 +371,14 @@ impl Lockhouse {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// use lockhouse::{CapacityChange, Note};
+    ///
     /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
     /// lockhouse.define("backup-slots", 10).await?;
     /// lockhouse.define("backup-slots", 4).changed_by("ann").note("slow disk").await?;
-    /// let changes = lockhouse.history("backup-slots", 10).await?;
+    /// let changes: Vec<CapacityChange> = lockhouse.history("backup-slots", 10).await?;
     /// assert_eq!(changes[0].new_capacity.value(), 4);
+    /// assert_eq!(changes[0].note.as_ref().map(Note::as_str), Some("slow disk"));
     /// # Ok(())
     /// # }
     /// ```

@@ -22,6 +22,25 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::{Error, Lockhouse};
 
 /// Why a hold was lost; see [`Permit::lost`](crate::Permit::lost).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockhouse::Error> {
+/// use lockhouse::{EndReason, Lost};
+///
+/// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+/// # lockhouse.define("backup-slots", 10).await?;
+/// # let request = lockhouse.request().permits("backup-slots", 1).ttl(std::time::Duration::from_millis(100));
+/// # let permit = request.acquire().await?;
+/// # lockhouse.force_release(permit.external_id(), None).await?;
+/// match permit.lost().await {
+///     Lost::Ended(EndReason::Forced) => println!("an operator ended the hold"),
+///     Lost::NotRenewed => println!("the store could not be reached in time"),
+///     lost => println!("{lost}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lost {

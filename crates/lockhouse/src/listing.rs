@@ -75,14 +75,16 @@ impl Lockhouse {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// use lockhouse::{Cursor, Held};
+    ///
     /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
-    /// let mut after = None;
+    /// let mut after: Option<Cursor> = None;
     /// loop {
-    ///     let page = lockhouse.holders(None, after, 100).await?;
-    ///     for request in page.requests {
+    ///     let Held { requests, next } = lockhouse.holders(None, after, 100).await?;
+    ///     for request in requests {
     ///         println!("{}", request.external_id);
     ///     }
-    ///     match page.next {
+    ///     match next {
     ///         None => break,
     ///         next => after = next,
     ///     }
@@ -149,9 +151,13 @@ impl Lockhouse {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// use lockhouse::Waiter;
+    ///
     /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
     /// # lockhouse.define("gpu", 1).await?;
-    /// for waiter in lockhouse.waiting("gpu").await? {
+    /// let waiting: Vec<Waiter> = lockhouse.waiting("gpu").await?;
+    /// assert!(waiting.is_sorted_by_key(Waiter::place_us));
+    /// for waiter in waiting {
     ///     println!("{} waits since {}", waiter.external_id, waiter.since);
     /// }
     /// # Ok(())

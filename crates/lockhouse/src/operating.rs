@@ -98,8 +98,13 @@ impl Lockhouse {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// use lockhouse::Finding;
+    ///
     /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
-    /// let findings = lockhouse.verify().await?;
+    /// let findings: Vec<Finding> = lockhouse.verify().await?;
+    /// for finding in &findings {
+    ///     eprintln!("{finding}");
+    /// }
     /// lockhouse.repair(&findings).await?;
     /// # Ok(())
     /// # }
@@ -113,6 +118,8 @@ impl Lockhouse {
 
     /// Repairs the counters that `findings` name. Each is counted again and repaired in one transaction. Returns the
     /// semaphores as they were before.
+    ///
+    /// [`verify`](Lockhouse::verify) shows it.
     ///
     /// # Errors
     /// [`Error::Store`]; [`Error::Invalid`] on a server's URL.

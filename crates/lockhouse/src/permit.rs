@@ -29,9 +29,11 @@ use crate::{Error, Lockhouse, Lost, Released, who};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use lockhouse::Permit;
+///
 /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
 /// lockhouse.define("backup-slots", 10).await?;
-/// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
+/// let permit: Permit = lockhouse.semaphore("backup-slots").acquire().await?;
 /// tokio::select! {
 ///     lost = permit.lost() => return Err(format!("stopped: {lost}").into()),
 ///     () = back_up(permit.fence("backup-slots")) => {}

@@ -13,7 +13,7 @@ use crate::{Error, Semaphore};
 const CHANGES: u32 = 1000;
 
 impl Semaphore {
-    /// The greatest capacity of a semaphore.
+    /// The greatest capacity of a semaphore; see [`add_permits`](Semaphore::add_permits).
     pub const MAX_PERMITS: u32 = i32::MAX as u32;
 
     /// Adds `count` permits to the semaphore, and returns its new capacity.
@@ -25,11 +25,14 @@ impl Semaphore {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// use lockhouse::Semaphore;
+    ///
     /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
     /// lockhouse.define("backup-slots", 10).await?;
     /// let slots = lockhouse.semaphore("backup-slots");
     /// assert_eq!(slots.add_permits(2).await?, 12);
     /// assert_eq!(slots.available_permits().await?, 12);
+    /// assert!(slots.add_permits(Semaphore::MAX_PERMITS).await.is_err());
     /// # Ok(())
     /// # }
     /// ```

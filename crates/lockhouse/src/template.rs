@@ -10,6 +10,19 @@ use crate::client::page;
 use crate::{Error, Lockhouse};
 
 /// A definition of a template. Awaiting it sends it; see [`Lockhouse::template`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockhouse::Error> {
+/// use lockhouse::{DefineTemplate, Template};
+///
+/// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+/// let define: DefineTemplate = lockhouse.template("customer/*", 2).idle_ms(60_000);
+/// let (template, created): (Template, bool) = define.send().await?;
+/// assert!(created && template.capacity.value() == 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "no template is set until this is awaited"]
 pub struct DefineTemplate {
@@ -44,6 +57,7 @@ impl DefineTemplate {
     /// # async fn main() -> Result<(), lockhouse::Error> {
     /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
     /// let template = lockhouse.template("customer/*", 2).idle_ms(60_000).await?;
+    /// assert_eq!(template.idle, lockhouse::Idle::from_ms(60_000)?);
     /// assert_eq!(template.idle.as_ms(), 60_000);
     /// # Ok(())
     /// # }
@@ -98,12 +112,16 @@ impl Lockhouse {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// use lockhouse::Origin;
+    ///
     /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
     /// lockhouse.template("customer/*", 2).await?;
     /// lockhouse.define("all", 10).await?;
     ///
     /// let request = lockhouse.request().permits("customer/acme", 1).permits("all", 1);
     /// let permit = request.acquire().await?;
+    /// let acme = lockhouse.status("customer/acme").await?.semaphore;
+    /// assert!(acme.origin.is_some_and(|origin: Origin| origin.template.as_str() == "customer/*"));
     /// permit.release().await?;
     /// # Ok(())
     /// # }

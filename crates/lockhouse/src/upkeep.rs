@@ -93,6 +93,18 @@ impl Default for Upkeep {
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The result of one round of upkeep; see [`Lockhouse::sweep`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockhouse::Error> {
+/// use lockhouse::{Swept, Upkeep};
+///
+/// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+/// let Swept { lapsed, stale, purged, .. } = lockhouse.sweep(&Upkeep::default()).await?;
+/// println!("ended {} requests, deleted {purged}", lapsed + stale);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Requests ended as `expired`, as `released` because their holder had finished them in a transaction, or as
@@ -112,6 +124,19 @@ pub struct Swept {
 ///
 /// Dropping it hands the work to other processes in the background, for which the runtime has to run a moment longer. A
 /// program that is about to exit should stop it instead.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockhouse::Error> {
+/// use lockhouse::{Maintaining, Upkeep};
+///
+/// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+/// let maintaining: Maintaining = lockhouse.maintain(Upkeep::default())?;
+/// // … until the process is asked to end
+/// maintaining.stop().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping this ends the upkeep"]
 pub struct Maintaining {

@@ -8,6 +8,13 @@ use crate::{Invalid, NamePrefix, SemaphoreName};
 /// A right on the semaphores that a grant covers.
 ///
 /// No verb implies another, but `admin` implies all.
+///
+/// ```
+/// use lockhouse_core::Verb;
+///
+/// assert!(Verb::ALL.into_iter().all(|verb| Verb::Admin.implies(verb)));
+/// assert!(!Verb::Define.implies(Verb::Read));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
     /// Read a semaphore, its holders, its waiters and its history.
@@ -62,12 +69,14 @@ impl fmt::Display for Verb {
 /// text covers that one name.
 ///
 /// ```
-/// use lockhouse_core::{SemaphoreName, TokenGrant, Verb};
+/// use lockhouse_core::{Covered, TokenGrant, Verb};
 ///
 /// let grant: TokenGrant = "hold:customer/*".parse()?;
+/// assert_eq!((grant.verb(), grant.names()), (Verb::Hold, Covered::All("customer/")));
 /// assert!(grant.allows(Verb::Hold, "customer/17"));
 /// assert!(!grant.allows(Verb::Hold, "network"));
 /// assert!(!grant.allows(Verb::Define, "customer/17"));
+/// assert!(grant.allows_all(Verb::Hold, "customer/eu/"));
 /// # Ok::<(), lockhouse_core::Invalid>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +85,7 @@ pub struct TokenGrant {
     names: Names,
 }
 
-/// The names that a grant covers.
+/// The names that a grant covers; [`TokenGrant`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Covered<'a> {
     /// This name.

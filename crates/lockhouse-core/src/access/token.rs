@@ -13,6 +13,14 @@ pub use crate::text::{MAX_TOKEN_NAME_BYTES, TokenName};
 pub const MAX_TOKEN_GRANTS: usize = 64;
 
 /// The SHA-256 of a token's secret.
+///
+/// ```
+/// use lockhouse_core::Digest;
+///
+/// let digest: Digest = "ab".repeat(32).parse()?;
+/// assert_eq!(digest.as_bytes(), &[0xab; 32]);
+/// # Ok::<(), lockhouse_core::Invalid>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -103,6 +111,14 @@ impl Token {
     }
 
     /// The grants in such a text.
+    ///
+    /// ```
+    /// use lockhouse_core::Token;
+    ///
+    /// let grants = Token::grants_of("hold:customer/*\nread:*")?;
+    /// assert_eq!(grants[1].to_string(), "read:*");
+    /// # Ok::<(), lockhouse_core::Invalid>(())
+    /// ```
     ///
     /// # Errors
     /// [`Invalid`] if one of them is malformed.

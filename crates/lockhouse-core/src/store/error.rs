@@ -46,6 +46,17 @@ impl Kind {
 }
 
 /// An error of a store.
+///
+/// ```
+/// use std::io;
+///
+/// use lockhouse_core::store::{Error, Kind};
+///
+/// let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+/// let error = Error::new(Kind::Unavailable, "connecting").caused_by(refused);
+/// assert!(error.is_transient() && !error.maybe_applied());
+/// assert!(!error.permanent().is_transient());
+/// ```
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod blocks;
+mod examples;
 mod links;
 mod names;
 mod pages;

@@ -24,9 +24,14 @@ impl Lockhouse {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// use std::time::Duration;
+    ///
+    /// use lockhouse::Timestamp;
+    ///
     /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
     /// let grants = ["hold:customer/*".parse()?, "read:*".parse()?];
-    /// let (token, secret) = lockhouse.create_token("ci", &grants, None).await?;
+    /// let in_an_hour = Timestamp::now() + Duration::from_secs(60 * 60);
+    /// let (token, secret) = lockhouse.create_token("ci", &grants, Some(in_an_hour)).await?;
     /// assert_eq!(token.name.as_str(), "ci");
     /// assert!(secret.reveal().starts_with("lh_"));
     /// # Ok(())
@@ -131,11 +136,16 @@ impl Lockhouse {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// use lockhouse::{Digest, Token, Verb};
+    /// use lockhouse::store::TokenList;
+    ///
     /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
     /// let (_, secret) = lockhouse.create_token("ci", &["read:*".parse()?], None).await?;
-    /// let known = lockhouse.known_tokens().await?;
-    /// let (digest, token) = &known.tokens[0];
-    /// assert!(secret.is_of(digest) && token.is_good(known.now));
+    /// let TokenList { tokens, now } = lockhouse.known_tokens().await?;
+    /// let (digest, token): &(Digest, Token) = &tokens[0];
+    /// assert!(secret.is_of(digest) && token.is_good(now));
+    /// assert!(token.may(Verb::Read, "gpu") && token.may_all(Verb::Read, "customer/"));
+    /// assert!(!token.may_any(Verb::Hold));
     /// # Ok(())
     /// # }
     /// ```

@@ -35,6 +35,10 @@ pub enum Verdict {
 ///             Some(_) => Verdict::Gone,
 ///         }
 ///     }
+///
+///     fn at_once(&self) -> usize {
+///         1 // a look at /proc is quick
+///     }
 /// }
 /// ```
 #[async_trait]
@@ -42,7 +46,7 @@ pub trait OwnerCheck: std::fmt::Debug + Send + Sync + 'static {
     /// The verdict about `owner`.
     async fn verdict(&self, owner: &Owner) -> Verdict;
 
-    /// The most owners that the check is asked about at once.
+    /// The most owners that the check is asked about at once. By default 16.
     fn at_once(&self) -> usize {
         16
     }

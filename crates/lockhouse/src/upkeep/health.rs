@@ -6,6 +6,20 @@ use std::fmt;
 use crate::Error;
 
 /// The state of the upkeep in this process; see [`Lockhouse::upkeep_state`](crate::Lockhouse::upkeep_state).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockhouse::Error> {
+/// use lockhouse::UpkeepState;
+///
+/// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+/// match lockhouse.upkeep_state() {
+///     UpkeepState::Failing(why) => eprintln!("the upkeep fails: {why}"),
+///     state => println!("the upkeep here: {state}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum UpkeepState {
     /// This process does no upkeep.
