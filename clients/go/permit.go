@@ -130,9 +130,9 @@ func (c *Client) acquire(ctx context.Context, ask Ask, isTry bool, session *hold
 	}
 	err := permit.grant(ctx, ask, body, isTry, session)
 	if err != nil {
-		// Only this caller knows the id, so nobody else could give back what may have been granted.
+		// The request may have been granted. Only this caller knows its id, so nobody else could release it.
 		if isOurs && (permit.isGranted || ctx.Err() != nil || maybeApplied(err)) {
-			c.giveBack(ask.ExternalID, permit.by, time.Now().Add(ttl), ttl == NoTTL, true)
+			c.releaseInBackground(ask.ExternalID, permit.by, time.Now().Add(ttl), ttl == NoTTL, true)
 		}
 		return ctx, nil, err
 	}
@@ -208,7 +208,7 @@ func (p *Permit) Release(ctx context.Context) error {
 	}
 	released, err := p.client.end(context.WithoutCancel(ctx), p.Request.ExternalID, p.by, false)
 	if isUnanswered(err) {
-		p.giveBack()
+		p.releaseInBackground()
 	}
 	switch {
 	case p.Err() != ErrReleased:
@@ -279,19 +279,19 @@ func (p *Permit) close(ctx context.Context) error {
 	return err
 }
 
-func (p *Permit) giveBack() {
+func (p *Permit) releaseInBackground() {
 	endsAt := time.Now()
 	if p.hold != nil {
 		endsAt = endsAt.Add(p.hold.ttl)
 	}
 	if p.isOurs {
-		p.client.giveBack(p.Request.ExternalID, p.by, endsAt, p.hold == nil, false)
+		p.client.releaseInBackground(p.Request.ExternalID, p.by, endsAt, p.hold == nil, false)
 	}
 }
 
-// giveBack releases in the background, every two seconds until endsAt. A request that its ask may reach the
+// releaseInBackground releases in the background, every two seconds until endsAt. A request that its ask may reach the
 // server after this, as mayComeYet says, is released again a second later.
-func (c *Client) giveBack(id, by string, endsAt time.Time, isEndless, mayComeYet bool) {
+func (c *Client) releaseInBackground(id, by string, endsAt time.Time, isEndless, mayComeYet bool) {
 	c.background.Add(1)
 	go func() {
 		defer c.background.Done()

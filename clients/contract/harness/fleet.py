@@ -106,7 +106,7 @@ class Fleet:
             self._stop.set()
             for thread in threads:
                 thread.join()
-            self._give_back()
+            self._wait_for_all_permits()
             self._server.kill()
 
     def broken(self, checker):
@@ -137,8 +137,8 @@ class Fleet:
             if what != "none":
                 proxy.add_fault({"on": self._random.choice(["PUT", "DELETE", "POST"]), "do": what})
 
-    def _give_back(self):
-        """Everything comes back: what killed processes held is over after its time to live."""
+    def _wait_for_all_permits(self):
+        """All permits come free: those that killed processes held end after their time to live."""
         ask = [{"semaphore": name, "count": capacity} for name, capacity in self._plan.capacities.items()]
         body = {"permits": ask, "wait_ms": TTL_MS + 2000, "ttl_ms": 60_000}
         path = "/v1/requests/all-of-it"

@@ -61,7 +61,7 @@ DEFECTS = {
         "a_long_wait_keeps_its_place_over_several_calls",
     ),
     "gives nothing back that a cancelled caller was granted": (
-        "lockhouse._giving_back.Release.in_background = lambda *of, **more: None",
+        "lockhouse._background_release.Release.in_background = lambda *of, **more: None",
         "a_grant_that_a_cancelled_caller_never_saw_is_given_back",
     ),
     "leaves its block without a look": (
@@ -93,7 +93,7 @@ def scenario(name: str) -> dict[str, Any]:
 
 def with_defect(defect: str) -> Language:
     python = CONTRACT.parent / "python"
-    runner = "from runner import *; import lockhouse._wait, lockhouse._ask, lockhouse._giving_back"
+    runner = "from runner import *; import lockhouse._wait, lockhouse._ask, lockhouse._background_release"
     code = f"{runner}\n{defect}\nasyncio.run(Runner().serve())"
     path = f"{python / 'src'}:{python / 'contract'}"
     return Language(python, [sys.executable, "-c", code], {"PYTHONPATH": path}, [])

@@ -164,7 +164,7 @@ def test_a_task_that_asks_too_much_fails_at_once(client: lockhouse.Client) -> No
 CONTEXT = {"ti": SimpleNamespace(dag_id="d", task_id="t", run_id="r")}
 
 
-def test_a_request_that_ended_before_the_worker_took_it_over_is_asked_for_anew(
+def test_a_request_that_ended_before_the_worker_took_it_over_is_asked_for_again(
     client: lockhouse.Client,
 ) -> None:
     client.define("late", 1)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import lockhouse
-from lockhouse._giving_back import DEBTS
+from lockhouse._background_release import BACKGROUND_RELEASES
 from lockhouse._keeper import KEEPER
 
 SRC = os.path.join(os.path.dirname(os.path.dirname(__file__)), "src")
@@ -127,7 +127,7 @@ def test_the_garbage_collector_needs_no_lock_to_drop_a_permit(client: lockhouse.
 
     def drop() -> None:
         nonlocal cycle
-        with KEEPER._changed, KEEPER._workers, DEBTS._changed, hold._lock:
+        with KEEPER._changed, KEEPER._workers, BACKGROUND_RELEASES._changed, hold._lock:
             cycle = []
             gc.collect()
         dropped.set()

@@ -303,7 +303,7 @@ export class Lockhouse implements AsyncDisposable {
       return await this.#grant(permits, options, externalId, release, given.signal, session);
     } catch (error) {
       const isClean = error instanceof RefusedError && !error.maybeApplied && !given.signal.aborted;
-      // Only this caller knows the id, so nobody else could give back what may have been granted.
+      // The request may have been granted. Only this caller knows its id, so nobody else could release it.
       const ttlMs = options.ttlMs === undefined ? DEFAULT_TTL_MS : options.ttlMs;
       if (isOurs && !isClean) release.inBackground(ttlMs === null ? undefined : now() + ttlMs, true);
       throw error;

@@ -6,7 +6,7 @@ import { RefusedError } from "./errors.js";
 const AGAIN_AFTER_MS = 2_000;
 const COMES_WITHIN_MS = 1_000;
 
-/** How one request is given back. `isOurs`: this package made its id, so nobody else can give it back. */
+/** How to release one request. `isOurs`: this package made its id, so nobody else can release it. */
 export class Release {
   constructor(
     private readonly client: Lockhouse,
@@ -19,13 +19,13 @@ export class Release {
     return this.client.release(this.externalId, { by: this.by });
   }
 
-  /** Tries until it is back or has ended. `mayComeYet`: the ask may reach the server only after this. */
+  /** Tries until it is released or has ended. `mayComeYet`: the ask may reach the server only after this. */
   inBackground(endsAt: number | undefined, mayComeYet = false): void {
-    const work = this.#untilBack(endsAt, mayComeYet).finally(() => this.client.background.delete(work));
+    const work = this.#untilReleased(endsAt, mayComeYet).finally(() => this.client.background.delete(work));
     this.client.background.add(work);
   }
 
-  async #untilBack(endsAt: number | undefined, mayComeYet: boolean): Promise<void> {
+  async #untilReleased(endsAt: number | undefined, mayComeYet: boolean): Promise<void> {
     for (;;) {
       try {
         await this.now();

@@ -39,9 +39,9 @@ export function wait(
       const end = Math.min(until, now() + LONGEST_MS);
       if (end < until) next = setTimeout(begin, LONGEST_MS - OVERLAP_MS);
       open++;
-      const anew = () => ({ ...body, wait_ms: Math.max(end - now(), 0) });
+      const currentBody = () => ({ ...body, wait_ms: Math.max(end - now(), 0) });
       const deadline = Math.max(end, now()) + timeoutMs;
-      caller.ask({ method: "PUT", path, body: anew }, deadline, others.signal).then(
+      caller.ask({ method: "PUT", path, body: currentBody }, deadline, others.signal).then(
         (asked) => {
           open--;
           settle();

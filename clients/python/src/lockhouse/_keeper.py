@@ -35,10 +35,10 @@ class Alarm:
 
 class Keeper:
     def __init__(self) -> None:
-        self._start_anew()
-        _fork.on_fork(self, Keeper._start_anew)
+        self._reset()
+        _fork.on_fork(self, Keeper._reset)
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         # In the child of a fork no thread of the parent's is left, and nothing that it did is the child's.
         self._changed = threading.Condition(threading.Lock())
         self._alarms: list[tuple[float, int, Alarm]] = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Optional, TypeVar
 from weakref import finalize
 
 from . import errors
-from ._giving_back import DEBTS, DROPPED, Release, give_back
+from ._background_release import BACKGROUND_RELEASES, DROPPED, Release, release_dropped
 from ._hold import Hold, Lost
 from ._tasks import in_background
 from .status import RequestStatus
@@ -87,10 +87,10 @@ class Permit:
         self._pid = os.getpid()
         self._is_open = True
         # It must not refer to the permit, or that would live for ever.
-        self._dropped = finalize(self, DROPPED.put, partial(give_back, hold, release), self._pid)
+        self._dropped = finalize(self, DROPPED.put, partial(release_dropped, hold, release), self._pid)
         self._dropped.atexit = False
         DROPPED.expect()
-        DEBTS.held.add(self)
+        BACKGROUND_RELEASES.held.add(self)
 
     @property
     def external_id(self) -> str:
@@ -196,7 +196,7 @@ class Permit:
             return False
         self._is_open = False
         self._dropped.detach()
-        DEBTS.held.discard(self)
+        BACKGROUND_RELEASES.held.discard(self)
         if self._hold is not None:
             self._hold.release()
         self.lost._end()

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import errors
-from ._giving_back import Release
+from ._background_release import Release
 from ._hold import Hold, Lost
 from ._http import Cancel, CancelledCallError
 from ._tasks import in_background
@@ -89,7 +89,7 @@ class Request:
             return self._granted(external_id, wait)
         except BaseException as error:
             is_clean = isinstance(error, errors.RefusedError) and not (error.maybe_applied or wait.is_granted)
-            # Only this caller knows the id, so nobody else could give back what may have been granted.
+            # It may have been granted. Only this caller knows its id, so nobody else could release it.
             if is_ours and not is_clean:
                 ends_at = None if self._ttl is None else time.monotonic() + self._ttl
                 self._release(external_id).in_background(ends_at, may_come_yet=True)

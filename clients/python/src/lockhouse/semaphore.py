@@ -73,11 +73,11 @@ class _Named:
         self._ttl = ttl
         self._priority = priority
         self._entered = Entered()
-        self._start_anew()
-        on_fork(self, _Named._start_anew)
+        self._reset()
+        on_fork(self, _Named._reset)
         self._held: deque[Permit] = deque()
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
 
     def _acquire(self, wait: Optional[float], cancel: Cancel) -> Permit:

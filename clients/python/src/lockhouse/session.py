@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Optional
 from weakref import finalize
 
 from . import errors
-from ._giving_back import DEBTS, DROPPED
+from ._background_release import BACKGROUND_RELEASES, DROPPED
 from ._hold import Hold, Lost
 from .request import Request
 
@@ -43,7 +43,7 @@ class Session:
         self._dropped = finalize(self, DROPPED.put, self._hold.stop, self._pid)
         self._dropped.atexit = False
         DROPPED.expect()
-        DEBTS.held.add(self)
+        BACKGROUND_RELEASES.held.add(self)
 
     @property
     def lost(self) -> Lost:
@@ -104,7 +104,7 @@ class Session:
             return False
         self._is_open = False
         self._dropped.detach()
-        DEBTS.held.discard(self)
+        BACKGROUND_RELEASES.held.discard(self)
         self._hold.end("released")
         return True
 

@@ -2,7 +2,7 @@ package io.github.lockhouse;
 
 import java.util.concurrent.TimeUnit;
 
-/** How one request is given back. {@code isOurs}: this package made its id, so nobody else can give it back. */
+/** How to release one request. {@code isOurs}: this package made its id, so nobody else can release it. */
 record Release(Lockhouse lockhouse, String externalId, String by, boolean isOurs) {
     private static final long AGAIN_AFTER_MS = 2_000;
     private static final long COMES_WITHIN_MS = 1_000;
@@ -12,15 +12,15 @@ record Release(Lockhouse lockhouse, String externalId, String by, boolean isOurs
     }
 
     /**
-     * Tries until it is back, or {@code ttl} nanoseconds have passed; 0 is for ever. {@code mayComeYet}: the ask may reach the
-     * server only after this.
+     * Tries until it is released, or {@code ttl} nanoseconds have passed; 0 is for ever. {@code mayComeYet}: the ask may
+     * reach the server only after this.
      */
     void inBackground(long ttl, boolean mayComeYet) {
         long endsAt = Clock.now() + (ttl == 0 ? Clock.FOREVER_NANOS : ttl);
-        lockhouse.inBackground(() -> untilBack(endsAt, mayComeYet));
+        lockhouse.inBackground(() -> untilReleased(endsAt, mayComeYet));
     }
 
-    private void untilBack(long endsAt, boolean mayComeYet) throws InterruptedException {
+    private void untilReleased(long endsAt, boolean mayComeYet) throws InterruptedException {
         boolean mayCome = mayComeYet;
         while (true) {
             try {

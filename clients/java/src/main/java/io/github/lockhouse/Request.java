@@ -139,7 +139,7 @@ public final class Request {
         }
     }
 
-    /** Only this caller knows an id that this package made, so nobody else could give back what may have been granted. */
+    /** It may have been granted. Only this caller knows an id that this package made, so nobody else could release it. */
     private void abandon(Release release) {
         if (release.isOurs()) {
             release.inBackground(ttl == null ? 0 : Clock.nanos(ttl), true);

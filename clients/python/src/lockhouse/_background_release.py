@@ -1,7 +1,7 @@
-"""Giving back in the background: what was dropped, and what may have been granted to a caller that gave up.
+"""Releases in the background: of dropped permits, and of requests granted after their caller gave up.
 
-A request whose id this package made is tried again every 2 s until its time to live is over, as nobody
-else can give it back. One whose id the caller chose stays then, for a retry with that id.
+The release of a request whose id this package made is tried again every 2 s until its time to live is over,
+as nobody else knows the id. A request whose id the caller chose stays, for a retry with that id.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Held(Protocol):
     def _release_at_exit(self, deadline: float) -> None: ...
 
 
-class _Debts:
+class _BackgroundReleases:
     """The releases under way."""
 
     def __init__(self) -> None:
-        self._start_anew()
-        on_fork(self, _Debts._start_anew)
+        self._reset()
+        on_fork(self, _BackgroundReleases._reset)
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._changed = threading.Condition()
         self._count = 0
         self.held: WeakSet[Held] = WeakSet()
@@ -56,12 +56,12 @@ class _Debts:
             self._changed.wait_for(lambda: self._count == 0, max(deadline - time.monotonic(), 0.0))
 
 
-DEBTS = _Debts()
+BACKGROUND_RELEASES = _BackgroundReleases()
 
 
 @dataclass(frozen=True)
 class Release:
-    """How one request is given back. ``is_ours``: this package made its id."""
+    """How to release one request. ``is_ours``: this package made its id."""
 
     client: Client
     external_id: str
@@ -76,17 +76,17 @@ class Release:
 
         def job() -> None:
             try:
-                self._until_back(ends_at, may_come_yet)
+                self._until_released(ends_at, may_come_yet)
             finally:
-                DEBTS.add(-1)
+                BACKGROUND_RELEASES.add(-1)
 
-        DEBTS.add(1)
+        BACKGROUND_RELEASES.add(1)
         try:
             KEEPER.run(job)
         except RuntimeError:  # The interpreter ends, and starts no more threads: the time to live ends it.
-            DEBTS.add(-1)
+            BACKGROUND_RELEASES.add(-1)
 
-    def _until_back(self, ends_at: Optional[float], may_come_yet: bool) -> None:
+    def _until_released(self, ends_at: Optional[float], may_come_yet: bool) -> None:
         while True:
             try:
                 self.now()
@@ -97,7 +97,7 @@ class Release:
                 may_come_yet = False
                 time.sleep(COMES_WITHIN_S)
             except errors.LockhouseError as error:
-                logger.warning("request %s could not be given back: %s", self.external_id, error)
+                logger.warning("request %s could not be released: %s", self.external_id, error)
                 if not self.is_ours:
                     return
                 time.sleep(AGAIN_AFTER_S)
@@ -108,16 +108,15 @@ class Release:
 class _Dropped:
     """Permits and sessions that nothing refers to any more.
 
-    The garbage collector finds them in the middle of anything, even while its thread has a lock of this
-    package. So it only puts what is to be done into a queue, which takes no lock. A thread of their own
-    does it.
+    The garbage collector may find them while its thread has a lock of this package. So it only puts their
+    release into a queue, which takes no lock. A separate thread does it.
     """
 
     def __init__(self) -> None:
-        self._start_anew()
-        on_fork(self, _Dropped._start_anew)
+        self._reset()
+        on_fork(self, _Dropped._reset)
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._queue: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._has_thread = False
@@ -148,7 +147,7 @@ class _Dropped:
 DROPPED = _Dropped()
 
 
-def give_back(hold: Optional[Hold], release: Release) -> None:
+def release_dropped(hold: Optional[Hold], release: Release) -> None:
     """Releases the permits of a dropped ``Permit`` in the background."""
     if hold is not None:
         hold.release()
@@ -158,9 +157,9 @@ def give_back(hold: Optional[Hold], release: Release) -> None:
 def _at_exit() -> None:
     deadline = time.monotonic() + EXIT_S
     DROPPED.settle(deadline)
-    for held in list(DEBTS.held):
+    for held in list(BACKGROUND_RELEASES.held):
         held._release_at_exit(deadline)
-    DEBTS.settle(deadline)
+    BACKGROUND_RELEASES.settle(deadline)
 
 
 atexit.register(_at_exit)
