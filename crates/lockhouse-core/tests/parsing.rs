@@ -7,7 +7,7 @@ use lockhouse_core::{
 };
 use proptest::prelude::*;
 
-/// Text with what is likely to go wrong in it, and of lengths about the bound.
+/// Text with characters that are likely to go wrong, and of lengths around the bound.
 fn texts() -> impl Strategy<Value = String> {
     let odd = prop::sample::select(vec![
         "a", "é", "🛶", " ", "\u{a0}", "\u{3000}", "\n", "\t", "\0", "\u{7f}", "\u{85}",
@@ -21,7 +21,7 @@ fn texts() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The rule of names, ids and owners, in other words than the code has.
+/// The rule of names, ids and owners, written differently from the code.
 fn is_name(text: &str) -> bool {
     let ends = [text.chars().next(), text.chars().next_back()];
     let is_padded = ends.into_iter().flatten().any(char::is_whitespace);

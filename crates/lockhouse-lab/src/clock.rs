@@ -22,7 +22,8 @@ pub struct Clock {
     file: File,
 }
 
-/// Compiles the library into `folder`, where all processes that run under its clocks can read. `more` is C for the same library.
+/// Compiles the library into `folder`, which all processes under its clocks must be able to read. `more` is C for the same
+/// library.
 ///
 /// # Errors
 /// Without a C compiler.
@@ -46,7 +47,7 @@ pub fn compile(folder: &Path, more: &str) -> Result<PathBuf, Failed> {
 }
 
 impl Clock {
-    /// A clock that is right. `path` is that of a new file, for its offset.
+    /// Creates a clock that is right. The new file at `path` is for its offset.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -60,7 +61,7 @@ impl Clock {
         Ok(clock)
     }
 
-    /// From here on it is so many hours off, also for processes that run.
+    /// Sets the clock `hours` off from now on, also for running processes.
     ///
     /// # Errors
     /// If its file cannot be written.
@@ -85,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Without this, all could pass under the true clock.
+    /// If the library did nothing, all other tests would run under the true clock, and pass.
     #[test]
     fn a_process_sees_its_clock_set_while_it_runs() {
         let folder = tempfile::tempdir().unwrap();

@@ -104,7 +104,7 @@ impl Resource {
         let paused = lockhouse.request().permits(name, 1).ttl(TTL);
         let paused = paused.acquire().await?;
         let stale = shown_by(&paused, name);
-        // As it is paused, it does not renew.
+        // A paused holder does not renew.
         paused.forget();
         let mut holders = Vec::new();
         // At a higher capacity the other slots are taken first.
@@ -157,14 +157,14 @@ fn shown_by(permit: &Permit, name: &str) -> (i64, i64) {
     (slot.into(), permit.fence(name).cast_signed())
 }
 
-/// On a table of the lab's own, as the database may have a gate of its users.
+/// Replaces the gate's table by the lab's table, as the database may have a gate of its users.
 fn of_the_lab(statement: &str) -> String {
     statement.replace("lockhouse_", "lockhouse_lab_")
 }
 
 fn is_stale(trouble: &Trouble) -> bool {
     match trouble {
-        // On SQLite every violated constraint is one.
+        // SQLite reports every violated constraint as a duplicate.
         Trouble::Duplicate => true,
         Trouble::Deadlock => false,
         Trouble::Other(text) => text.contains(&of_the_lab(sql::STALE)),

@@ -15,18 +15,18 @@ use crate::strategy::{self, Server, Sql, Strategy};
 /// The name of Lockhouse among the strategies.
 pub const LOCKHOUSE: &str = "lockhouse";
 
-/// How long to go on, and who is told.
+/// How long to go on, and where to report progress.
 pub struct Run<'a> {
-    /// All scenes once, and then until this is over.
+    /// All scenes are played once, and then again until this time is over.
     pub time: Duration,
-    /// Once this is true, no further scene is begun.
+    /// Once this is true, no scene is begun.
     pub stop: &'a AtomicBool,
-    /// Is told after each round.
+    /// Called after each round.
     pub progress: &'a (dyn Fn(&Verdict) + Sync),
 }
 
 impl Run<'static> {
-    /// Nobody is told, and nobody stops it.
+    /// A run without progress reports that nothing stops.
     #[must_use]
     pub fn silent(time: Duration) -> Self {
         static GOES_ON: AtomicBool = AtomicBool::new(false);
@@ -45,26 +45,26 @@ pub struct Verdict {
     pub strategy: &'static str,
     /// A description in one line.
     pub about: &'static str,
-    /// How many times it went through all scenes.
+    /// How many times the strategy went through all scenes.
     pub rounds: u32,
-    /// The promises that it broke.
+    /// The promises that the strategy broke.
     pub broken: Vec<Broken>,
 }
 
 /// A promise that was broken.
 #[derive(Debug, Serialize)]
 pub struct Broken {
-    /// Which.
+    /// The broken promise.
     pub promise: Promise,
     /// A description.
     pub what: &'static str,
-    /// In how many rounds.
+    /// In how many rounds it broke.
     pub rounds: u32,
-    /// How it was seen the first time, with the operations that show it.
+    /// The first violation, with the operations that show it.
     pub shown: String,
 }
 
-/// The strategies that can be written on the database of `urls`: on one, or on the nodes of a cluster.
+/// The strategies that can be written on the database of `urls`, which are one URL or those of a cluster's nodes.
 pub fn strategies(urls: &[String]) -> Vec<&'static dyn Strategy> {
     let Some(server) = urls.first().and_then(|url| Server::of(url)) else {
         return Vec::new();
@@ -75,8 +75,8 @@ pub fn strategies(urls: &[String]) -> Vec<&'static dyn Strategy> {
         .collect()
 }
 
-/// Puts `strategy` through all scenes, in tables made for it on the database of `urls`, and drops them.
-/// Where it has nodes, its clients are spread over them.
+/// Puts `strategy` through all scenes, in tables made for it on the database of `urls`, and drops the tables. On a cluster
+/// its clients are spread over the nodes.
 ///
 /// # Errors
 /// When a call of the database fails.
@@ -97,8 +97,8 @@ pub async fn try_out(
     verdict
 }
 
-/// The same with Lockhouse, on semaphores that are made for it and deleted when it ends. Its clients
-/// are spread over `nodes`, at least one.
+/// Puts Lockhouse through all scenes, on semaphores that are created for it and deleted at the end. Its clients are
+/// spread over `nodes`, of which there is at least one.
 ///
 /// # Errors
 /// When a call of Lockhouse fails.
@@ -114,7 +114,7 @@ pub async fn try_out_lockhouse(nodes: &[Lockhouse], run: &Run<'_>) -> Result<Ver
 /// Drops all tables that an earlier run may have left on the database of `url`.
 ///
 /// # Errors
-/// When the database won't.
+/// When the database refuses.
 pub async fn clear(url: &str) -> Result<(), Failed> {
     let mut sql = Sql::open(url).await?;
     Ok(strategy::clear(&mut sql).await?)

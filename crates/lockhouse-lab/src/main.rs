@@ -137,7 +137,7 @@ impl Cli {
         for strategy in strategies {
             let tried = lab::try_out(strategy, &urls, &run).await;
             if tried.is_err() {
-                // Of several errors the first is told.
+                // Only the first of several errors is shown.
                 let _ = lab::clear(&url).await;
             }
             verdicts.push(tried.map_err(|error| Failure(FAILED, error.to_string()))?);
@@ -193,7 +193,7 @@ impl Cli {
             .collect())
     }
 
-    /// A line for each round, on a terminal.
+    /// Prints a line for each round, on a terminal.
     fn tell(&self, verdict: &Verdict) {
         if self.output == Format::Table && io::stderr().is_terminal() {
             let (name, rounds, broken) = (verdict.strategy, verdict.rounds, verdict.broken.len());

@@ -22,34 +22,34 @@ const LATER: Duration = Duration::from_millis(300);
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// How long after its time a permit is looked for: longer than the promise.
+/// How long after a permit's TTL a client looks for it: longer than the promise allows.
 const LOOKED_FOR: Duration = Duration::from_millis(1_400);
 
 const HOUR_US: i64 = 3_600_000_000;
 
-/// How many grants go round.
+/// The number of grants, spread over the nodes.
 const ROUNDS: u32 = 60;
 
 /// A scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {
-    /// One more than may come at once.
+    /// More clients than there are permits come at once.
     Crowd,
     /// A holder dies.
     Killed,
-    /// A holder gives back when its time has passed, and somebody else has it.
+    /// A holder releases after its TTL, when another client has the permit.
     LateRelease,
-    /// A holder renews when its time has passed.
+    /// A holder renews after its TTL.
     LateRenewal,
-    /// Two ask for two semaphores, each in another order.
+    /// Two clients ask for two semaphores in opposite orders.
     Crossed,
-    /// One id is asked for twice at once.
+    /// Two calls ask under one id at once.
     Twice,
-    /// An answer is lost, and the same is asked again.
+    /// An answer is lost, and the client asks again.
     LostAnswer,
     /// A client's clock is an hour fast.
     FastClock,
-    /// One grant after the other, through one node and another.
+    /// One grant after the other, through different nodes.
     Rounds,
 }
 
@@ -66,8 +66,8 @@ impl Scene {
         Scene::Rounds,
     ];
 
-    /// Plays it on semaphores whose names begin with `tag`; the history of it, and the rows that are
-    /// left, where they are known.
+    /// Plays the scene on semaphores whose names begin with `tag`. Returns its history, and the rows that are left if they
+    /// are known.
     pub(crate) async fn play(
         self,
         subject: &Subject,
@@ -102,9 +102,9 @@ impl Scene {
 
 /// The strategy or client that goes through the scenes.
 pub(crate) enum Subject {
-    /// With the URLs of its nodes.
+    /// A strategy, with the URLs of its nodes.
     Hand(&'static dyn Strategy, Vec<String>),
-    /// On each node.
+    /// A client of Lockhouse on each node.
     Lockhouse(Vec<Lockhouse>),
 }
 
@@ -123,7 +123,7 @@ impl Stage<'_> {
         let asks = (0..).map(|i| self.ask(&format!("crowd-{i}"), &[&semaphore], LONG));
         let crowd = players.iter_mut().zip(asks).map(async |(player, ask)| {
             player.acquire(&ask).await;
-            // So that all who got in are in at once.
+            // All clients that got in are in at the same time.
             sleep(LATER).await;
             player.release(&ask.id).await;
         });
@@ -229,7 +229,7 @@ impl Stage<'_> {
         }
         for i in 0..ROUNDS as usize {
             let ask = self.ask(&format!("round-{i}"), &[&semaphore], LONG);
-            // Several through the first, so that it is ahead of the next of the others.
+            // Most grants go through the first node, so that its counter is ahead of the other nodes' counters.
             let others = players.len() - 1;
             let node = if i % 4 < 3 { 0 } else { 1 + i / 4 % others };
             players[node].acquire(&ask).await;
@@ -249,7 +249,7 @@ impl Stage<'_> {
         }
     }
 
-    /// A semaphore, of one permit for who can't count.
+    /// A semaphore. It has one permit if the strategy cannot count.
     async fn define(&mut self, name: &str, capacity: u32) -> Result<String, Failed> {
         let semaphore = format!("{}-{name}", self.tag);
         let call = |capacity: u32| Call::Define {
@@ -284,7 +284,7 @@ impl Stage<'_> {
         self.one_of(clock_off_us, &Arc::new(Meet::of(0))).await
     }
 
-    /// So many, who wait for each other where the strategy has its race.
+    /// `number` players that wait for each other where the strategy has its race.
     async fn racers(&mut self, number: u32) -> Result<Vec<Player>, Failed> {
         let meet = Arc::new(Meet::of(number));
         let mut players = Vec::new();
@@ -302,7 +302,7 @@ impl Stage<'_> {
                 *strategy,
                 Box::new(At::open(&urls[node], clock_off_us, meet).await?),
             ),
-            // A clock of a client's own has nothing to say there.
+            // Lockhouse does not use the client's clock.
             Subject::Lockhouse(nodes) => How::Lockhouse(nodes[node].clone()),
         };
         Ok(Player {
@@ -324,14 +324,14 @@ impl Stage<'_> {
         Ok(Some(rows::told(lockhouse, ids, semaphores).await?))
     }
 
-    /// Leaves no semaphore behind.
+    /// Deletes the semaphores.
     async fn clear(&self) {
         let Some(lockhouse) = self.subject.lockhouse() else {
             return;
         };
         let history = self.recorder.history();
         for id in history.iter().filter_map(Operation::id) {
-            // A refused request does not exist, and one that cannot be released expires.
+            // A refused request does not exist, and a request that cannot be released expires.
             let _ = lockhouse.release(id).await;
         }
         for semaphore in &self.semaphores {
@@ -387,7 +387,7 @@ enum How {
 }
 
 impl Player {
-    /// Whether it was granted.
+    /// Asks for permits. Returns whether they were granted.
     async fn acquire(&mut self, ask: &Asked) -> bool {
         let call = Call::Acquire(ask.clone());
         let answer = self.how.acquire(ask);
@@ -435,7 +435,7 @@ impl Player {
         self.recorder.record(self.number, call, answer).await;
     }
 
-    /// Lockhouse looks for what is due when somebody finds no room.
+    /// Runs the strategy's periodic job. Lockhouse needs none: it looks for expired requests when a caller finds no room.
     async fn sweep(&mut self) -> Result<(), Failed> {
         if let How::Hand(strategy, at) = &mut self.how {
             strategy.sweep(at).await?;

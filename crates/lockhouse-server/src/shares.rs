@@ -196,7 +196,7 @@ impl Shares {
         if let Some(share) = of.get_mut(name) {
             share.under_way -= 1;
         }
-        // Those whose callers hung up in this moment. Dropping one takes the lock, and admits the next call.
+        // The calls whose callers hung up in this moment. Dropping one takes the lock, and admits the next call.
         let mut not_taken = Vec::new();
         while !self.are_all_taken(&of) {
             let queues = of

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use crate::history::{Answer, Operation, Refused};
 
-/// How the refusals begin or go on that histories have no word of their own for.
+/// Parts of the texts of refusals for which histories have no variant.
 const KNOWN: [&str; 3] = [
     "are held; release them first",
     "too many calls; try again later",
-    // A setting that an operator has to correct.
+    // An operator has to correct this setting.
     "default_transaction_read_only is on",
 ];
 
-/// The answers that no rule explains: each text with its number, and the first call.
+/// The answers that no rule explains: each text with the number of its calls, and the first of them.
 pub(crate) fn unexplained(history: &[Operation]) -> Vec<String> {
     let mut by_text: BTreeMap<&str, (u64, &Operation)> = BTreeMap::new();
     for operation in history {
@@ -24,7 +24,7 @@ pub(crate) fn unexplained(history: &[Operation]) -> Vec<String> {
         }
     }
     let told = by_text.into_iter().map(|(text, (times, first))| {
-        format!("answers: {times} calls are told {text:?}, which is no rule's\n  {first}")
+        format!("answers: {times} calls get {text:?}, which no rule explains\n  {first}")
     });
     told.collect()
 }

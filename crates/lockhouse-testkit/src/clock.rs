@@ -1,7 +1,7 @@
 //! Clocks that show processes a wrong time, and may jump while the processes run.
 //!
-//! libfaketime, which is loaded between a process and the C library, shows it such a clock. Only the time of day is
-//! changed. Timers go on by the true monotonic clock, as they do on a machine whose clock is set.
+//! libfaketime is loaded between a process and the C library, and shows the process such a clock. It changes only the time of
+//! day. Timers use the true monotonic clock, as on a machine whose clock is set.
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,10 +23,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that is `offset` off: `+5h`, `-40d`, `+0`. None where libfaketime is missing.
+    /// A clock that is `offset` off: `+5h`, `-40d`, `+0`. `None` if libfaketime is missing.
     ///
     /// # Panics
-    /// If it is missing and `LOCKHOUSE_TEST_FULL` is set.
+    /// If libfaketime is missing and `LOCKHOUSE_TEST_FULL` is set.
     pub fn off_by(offset: &str) -> Option<Self> {
         let Some(library) = library() else {
             assert!(
@@ -34,7 +34,7 @@ impl Clock {
                 "libfaketime is not installed, and a full run leaves nothing out; use scripts/test"
             );
             let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            // Past the test harness's capture, so that it is seen.
+            // Written past the test harness's capture, so that people see it.
             let _ = writeln!(
                 std::io::stderr(),
                 "left out: {test} (libfaketime is not installed)"
@@ -49,9 +49,9 @@ impl Clock {
         Some(clock)
     }
 
-    /// From here on it is `offset` off, also for those who run.
+    /// Sets the clock `offset` off from now on, also for running processes.
     pub fn jump(&self, offset: &str) {
-        // Renamed into place, as whoever looks at the time meanwhile must not find half of it.
+        // Renamed into place, so that no process reads half of it meanwhile.
         let new = self.folder.path().join("new");
         fs::write(&new, offset).unwrap();
         fs::rename(new, self.file()).unwrap();
@@ -92,7 +92,7 @@ pub struct Jumping {
     _stop: mpsc::Sender<()>,
 }
 
-/// The variant for programs of many threads, where Debian keeps it.
+/// The library for programs with threads, at Debian's path.
 fn library() -> Option<PathBuf> {
     let folders = fs::read_dir("/usr/lib").ok()?.flatten();
     let mut candidates =
@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// Without this, a test of clocks could pass under the true one.
+    /// If the library did nothing, tests of clocks would run under the true clock, and pass.
     #[test]
     fn a_process_sees_the_clock_that_it_was_given() {
         let Some(clock) = Clock::off_by("+5h") else {

@@ -5,7 +5,7 @@ use sqlx::{Connection, MySqlConnection, PgConnection};
 
 use crate::statement::is_postgres;
 
-/// So that what a test reads does not depend on the server's global settings.
+/// Settings of the session, so that the rows that a test reads do not depend on the server's global settings.
 const USUAL: &str = "SET time_zone='+00:00', autocommit=1, completion_type=0, \
     sql_select_limit=18446744073709551615, max_join_size=18446744073709551615, sql_big_selects=1";
 
@@ -24,7 +24,7 @@ pub enum Database {
 }
 
 impl Database {
-    /// Connects to where the store at `url` keeps its rows.
+    /// Connects to the database of the store at `url`.
     pub async fn open(url: &str) -> Self {
         let base = url.split('?').next().unwrap();
         match base.strip_prefix("sqlite:") {
@@ -79,7 +79,7 @@ impl Database {
         self.run(begin).await;
     }
 
-    /// Runs one statement with `values` for its parameters. How many rows it wrote or answered, or what the database says.
+    /// Runs one statement with `values` for its parameters. Returns how many rows it wrote or returned, or the database's error.
     pub async fn execute(&mut self, sql: &str, values: &[Value<'_>]) -> Result<u64, String> {
         match self {
             Self::Sqlite(connection) => {
@@ -127,7 +127,7 @@ impl Database {
                         Value::Number(number) => query.bind(*number),
                     };
                 }
-                // Its count has the rows of a SELECT too.
+                // The count includes the rows of a SELECT.
                 let done = query.execute(connection).await;
                 done.map(|done| done.rows_affected())
                     .map_err(|error| error.to_string())
@@ -135,15 +135,15 @@ impl Database {
         }
     }
 
-    /// Has PostgreSQL write to its files what it would soon, and be long about. The others go on
-    /// with that all the time.
+    /// Makes PostgreSQL write its changed pages now, which would otherwise disturb the measurement later. The other databases
+    /// write them all the time.
     pub async fn checkpoint(&mut self) {
         if let Self::Postgres(_) = self {
             self.run("CHECKPOINT").await;
         }
     }
 
-    /// The one number that `sql` selects.
+    /// The number that `sql` selects.
     pub async fn number(&mut self, sql: &str) -> i64 {
         match self {
             Self::Sqlite(connection) => connection.query_row(sql, (), |row| row.get(0)).unwrap(),
@@ -154,7 +154,7 @@ impl Database {
         }
     }
 
-    /// The time that was `seconds`, an expression, ago, as a value of the columns of times.
+    /// The time `seconds` seconds ago, as a value of the columns of times. `seconds` is an SQL expression.
     pub fn seconds_ago(&self, seconds: &str) -> String {
         match self {
             Self::Sqlite(_) => {
@@ -165,7 +165,7 @@ impl Database {
         }
     }
 
-    /// From here on, each row of `TABLES` that is written adds a row to the table `written`.
+    /// Counts writes from now on: each written row of `TABLES` adds a row to the table `written`.
     pub async fn count_writes(&mut self) {
         self.run("CREATE TABLE written (name VARCHAR(64))").await;
         for (name, event, table) in counters() {
@@ -189,7 +189,7 @@ impl Database {
         }
     }
 
-    /// Counts them no more; how many rows were written of which table.
+    /// Stops counting writes. Returns how many rows of each table were written.
     pub async fn written(&mut self) -> Vec<(&'static str, i64)> {
         for (name, _, table) in counters() {
             let drop = match self {

@@ -1,4 +1,4 @@
-//! A short run on a few semaphores in which everything happens that a promise is about.
+//! A short run on a few semaphores. It contains every event that a promise is about.
 //!
 //! Wherever it can, the drill waits for an event instead of a timer. So it does the same on a store that keeps its promises
 //! and on a broken one, and one run shows the break.
@@ -53,12 +53,12 @@ pub const SEMAPHORES: [&str; 24] = [
 pub struct Drill {
     clients: Vec<Recorded>,
     recorder: Arc<Recorder>,
-    /// Makes reads without locks say what may have been long ago, or true again.
+    /// Makes reads without locks stale, or correct again.
     look_stale: Box<dyn Fn(bool) + Send + Sync>,
 }
 
 impl Drill {
-    /// With at least four clients.
+    /// A drill with `clients`, of which there are at least four.
     pub fn new(clients: Vec<Lockhouse>, look_stale: impl Fn(bool) + Send + Sync + 'static) -> Self {
         let recorder = Arc::new(Recorder::default());
         let clients = (1..).zip(clients);
@@ -71,7 +71,7 @@ impl Drill {
         }
     }
 
-    /// All of it, in some seconds; the history.
+    /// Runs the drill, in some seconds. Returns the history.
     pub async fn run(self) -> Vec<Operation> {
         let killed = join(join(self.killed(), self.silent()), self.of_a_template());
         let killed = join(killed, self.in_line());
@@ -89,7 +89,7 @@ impl Drill {
             self.slotted().await;
         };
         join(killed, others).await;
-        // The looks are everybody's, so these come alone.
+        // Stale reads would affect all clients, so these two run alone.
         self.woken().await;
         self.swept().await;
         self.recorder.history()
@@ -201,7 +201,7 @@ impl Drill {
         client.renew("renewed", None).await;
     }
 
-    /// Somebody wants it a second after its time.
+    /// A caller asks for the permit a second after it expired.
     async fn killed(&self) {
         let client = &self.clients[2];
         client.define("killed", 1).await;
@@ -213,7 +213,7 @@ impl Drill {
         self.clients[3].acquire(heir, Duration::ZERO).await;
     }
 
-    /// The same of one that only its owner's session keeps, who falls silent.
+    /// The same for a permit that only its owner's session keeps. The owner falls silent.
     async fn silent(&self) {
         let client = &self.clients[2];
         client.define("silent", 1).await;
@@ -263,7 +263,7 @@ impl Drill {
         client.acquire(ask(6), Duration::ZERO).await;
     }
 
-    /// Slots that are given back and handed out again, before and after a shrink.
+    /// Slots that are released and granted again, before and after a shrink.
     async fn slotted(&self) {
         let [one, two, ..] = &self.clients[..] else {
             unreachable!()
@@ -302,12 +302,11 @@ impl Drill {
             one.release(id).await;
             // The last use is kept to the second.
             sleep(Duration::from_millis(1_100)).await;
-            // Semaphores of a template that are held, and unused ones. A broken store may fail
-            // here.
+            // Held and unused semaphores of a template. A broken store may fail here.
             two.template("key/*", 2, unused).await;
             let _ = two.lockhouse().sweep(&Upkeep::default()).await;
         }
-        // The check sees the rows at the end of the drill.
+        // The checker reads the rows at the end of the drill.
         two.template("key/*", 2, LONG).await;
         one.acquire(ask("key-5", &["key/idle"]), now).await;
         two.acquire(ask("key-6", &["key/held"]), now).await;
@@ -329,7 +328,7 @@ impl Drill {
         }
     }
 
-    /// An owner whose session keeps what it holds, and that ends it.
+    /// An owner whose session keeps a request, and whose goodbye ends it.
     async fn said_goodbye(&self) {
         let client = &self.clients[0];
         client.define("owned", 2).await;
@@ -341,7 +340,7 @@ impl Drill {
         client.goodbye("bob").await;
     }
 
-    /// Somebody waits, and looks that are stale say that there is room.
+    /// A caller waits while stale reads show room.
     async fn woken(&self) {
         let [one, two, ..] = &self.clients[..] else {
             unreachable!()
@@ -364,8 +363,8 @@ impl Drill {
         two.release("waiter").await;
     }
 
-    /// A sweeper whose look is stale: what has time left, what has none and is young, and what is of
-    /// an owner who was heard.
+    /// A sweep with stale reads, of requests that must stay: one with TTL left, young ones without a TTL, and one whose
+    /// owner was heard.
     async fn swept(&self) {
         let [one, two, ..] = &self.clients[..] else {
             unreachable!()
@@ -374,10 +373,10 @@ impl Drill {
         one.acquire(owned("ann-1", "ann"), Duration::ZERO).await;
         let ask = asked("swept", &[("waited", 1)], Some(LONG));
         one.acquire(ask, Duration::ZERO).await;
-        // So that the owner was heard before, by any clock.
+        // The heartbeat is then surely before the sweep, by any clock.
         sleep(SHORT).await;
         (self.look_stale)(true);
-        // A broken store may fail it.
+        // A broken store may fail the sweep.
         let _ = two.lockhouse().sweep(&Upkeep::default()).await;
         (self.look_stale)(false);
         one.renew("swept", None).await;

@@ -20,7 +20,7 @@ pub struct Link {
 struct State {
     /// How many connections there were.
     connections: usize,
-    /// Those before this one are silent for good.
+    /// The connections before this one are silent for good.
     dead_before: usize,
     failure: Option<Failure>,
 }
@@ -28,14 +28,14 @@ struct State {
 /// A failure of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Nothing gets through, and nobody is told.
+    /// Nothing gets through, and neither side gets an error.
     Silent,
     /// Every connection is closed, and every new one.
     Cut,
 }
 
 impl Link {
-    /// To the server that `url` names.
+    /// A link to the server that `url` names.
     pub async fn to(url: &str) -> Self {
         let url = url::Url::parse(url).unwrap();
         let server = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
@@ -50,7 +50,7 @@ impl Link {
         }
     }
 
-    /// The same place as `url`, by way of this link.
+    /// `url`, by way of this link.
     pub fn before(&self, url: &str) -> String {
         let mut url = url::Url::parse(url).unwrap();
         url.set_host(Some("127.0.0.1")).unwrap();
@@ -59,7 +59,7 @@ impl Link {
         text.trim_end_matches('/').to_owned()
     }
 
-    /// Fails, from here on.
+    /// The link fails from now on.
     pub fn fail(&self, failure: Failure) {
         self.state
             .send_modify(|state| state.failure = Some(failure));
@@ -70,8 +70,7 @@ impl Link {
         self.state.send_modify(|state| state.failure = None);
     }
 
-    /// The connections that there are stay silent for good, as behind a router that was restarted;
-    /// new ones work.
+    /// Existing connections stay silent for good, as behind a router that was restarted. New connections work.
     pub fn forget_connections(&self) {
         self.state
             .send_modify(|state| state.dead_before = state.connections);
@@ -111,7 +110,7 @@ async fn accept(listener: TcpListener, server: String, state: watch::Sender<Stat
     }
 }
 
-/// Until one side hangs up, or the link is cut.
+/// Carries data until one side hangs up, or the link is cut.
 async fn carry(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,

@@ -38,12 +38,12 @@ impl PrivateServer {
         Some(server)
     }
 
-    /// An empty database on it.
+    /// An empty database on the server.
     pub async fn place(&self) -> Place {
         on_server(&self.url).await
     }
 
-    /// Runs each of `settings`, but those that this server does not know.
+    /// Runs each of `settings`. Skips settings that this server does not know.
     pub async fn set(&self, settings: &[&str]) {
         for setting in settings {
             let ran = try_run(&self.url, setting).await;
@@ -57,7 +57,7 @@ impl PrivateServer {
     /// Kills the server (`kill -9`), and starts it again with the data that it has.
     pub fn kill_and_restart(&self) {
         self.signal("KILL");
-        // A PostgreSQL refuses to start while the process that wrote its lock file is there.
+        // PostgreSQL refuses to start while the process that wrote its lock file exists.
         let until = Instant::now() + Duration::from_secs(10);
         while try_signal(self.folder.path(), self.name, "0") {
             assert!(Instant::now() < until, "{} is still there", self.name);
@@ -66,7 +66,7 @@ impl PrivateServer {
         self.services(&["again", self.name]);
     }
 
-    /// Kills a PostgreSQL, and starts it again as a standby, which takes no writes.
+    /// Kills a PostgreSQL server, and starts it again as a standby, which takes no writes.
     pub fn restart_as_standby(&self) {
         let signal = self
             .folder
@@ -90,7 +90,7 @@ impl PrivateServer {
 /// A folder for the state of servers.
 pub(crate) fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    // PostgreSQL runs as another user, who has to get there.
+    // PostgreSQL runs as another user, who must be able to read the folder.
     let status = Command::new("chmod").arg("755").arg(folder.path()).status();
     assert!(status.unwrap().success());
     folder
@@ -101,7 +101,7 @@ pub(crate) fn signal(folder: &Path, name: &str, signal: &str) {
     assert!(try_signal(folder, name, signal));
 }
 
-/// Whether the server is there to be sent this signal.
+/// Sends the signal. Returns whether the server exists.
 fn try_signal(folder: &Path, name: &str, signal: &str) -> bool {
     let pid = std::fs::read_to_string(folder.join(name).join("pid")).unwrap();
     let mut kill = Command::new("kill");

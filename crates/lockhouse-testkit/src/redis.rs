@@ -11,7 +11,7 @@ use serde_json::Value;
 /// The driver's own half second is too short for a look at all rows.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// All rows of a namespace as they are at one time: the names and rows of semaphores, those of requests, and the capacity changes.
+/// All rows of a namespace at one time: the names and rows of semaphores, the requests, and the capacity changes.
 const READ: &str = r"
     local function rows(kind)
         local names, rows = {}, {}
@@ -23,12 +23,12 @@ const READ: &str = r"
     end
     return {rows('s:'), rows('r:'), redis.call('ZRANGE', ARGV[1] .. 'changes', 0, -1)}";
 
-/// Deletes all keys that begin so.
+/// Deletes all keys that begin with a prefix.
 const DELETE: &str = r"
     for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do redis.call('DEL', key) end";
 
-/// Counts live requests by the indexes of a namespace, which a verification compares with the rows: those that have expired,
-/// whose owner is silent, or that are stale.
+/// Counts the live requests that have expired, whose owner is silent, or that are stale. It reads the indexes of a namespace,
+/// which a verification compares with the rows.
 const OVERDUE: &str = r"
     local prefix, time = ARGV[1], redis.call('TIME')
     local function ago(seconds) return string.format('%.0f', (time[1] - seconds) * 1000000 + time[2]) end
@@ -45,7 +45,7 @@ const OVERDUE: &str = r"
     end
     return count";
 
-/// Whether a URL is Redis's or Valkey's.
+/// Whether a URL names a Redis or Valkey server.
 pub fn is_redis(url: &str) -> bool {
     url.starts_with("redis")
 }
@@ -53,7 +53,7 @@ pub fn is_redis(url: &str) -> bool {
 /// A connection to the server at `url`, whatever its namespace.
 ///
 /// # Panics
-/// If there is none.
+/// If the server does not answer.
 pub async fn connect(url: &str) -> MultiplexedConnection {
     let server = url.split('?').next().unwrap();
     let client = redis::Client::open(server).unwrap();
@@ -90,7 +90,7 @@ pub(crate) async fn overwrite_line(url: &str, semaphore: &str, line: &str) {
     let () = write.arg(line).invoke_async(&mut connection).await.unwrap();
 }
 
-/// Changes the row of a semaphore by `change`, past the store, and whatever others write meanwhile.
+/// Changes the row of a semaphore by `change`, past the store, without a check for other writes meanwhile.
 pub async fn change(url: &str, semaphore: &str, change: impl FnOnce(&mut Value)) {
     let key = format!("{}s:{semaphore}", prefix(url));
     let mut connection = connect(url).await;
@@ -107,8 +107,8 @@ pub async fn change(url: &str, semaphore: &str, change: impl FnOnce(&mut Value))
     let () = set.query_async(&mut connection).await.unwrap();
 }
 
-/// How many live requests should have ended more than a second ago: by their own time, by their owner's session, or as stale
-/// after `stale_after`.
+/// How many live requests should have ended more than a second ago: by their TTL, by their owner's session, or as stale after
+/// `stale_after`.
 pub(crate) async fn overdue(url: &str, stale_after: Duration) -> i64 {
     let script = redis::Script::new(OVERDUE);
     let mut connection = connect(url).await;

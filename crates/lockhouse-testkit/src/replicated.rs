@@ -1,4 +1,4 @@
-//! A PostgreSQL with two standbys for one test. The test may kill the primary and promote a standby.
+//! A PostgreSQL server with two standbys for one test. The test may kill the primary and promote a standby.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct Replicated {
 }
 
 impl Replicated {
-    /// Starts all three. A commit is answered once a standby has it on disk.
+    /// Starts the three servers. A commit is answered once a standby has it on disk.
     pub async fn start() -> Option<Self> {
         server_url("LOCKHOUSE_TEST_POSTGRES_URL")?;
         let mut cluster = Self {
@@ -45,14 +45,14 @@ impl Replicated {
         Some(cluster)
     }
 
-    /// The database, by the hosts of all nodes.
+    /// The URL of the database, with the hosts of all nodes.
     pub fn url(&self) -> String {
         let hosts = self.nodes.iter().map(|node| node.rsplit('@').next());
         let hosts: Vec<_> = hosts.flatten().collect();
         format!("postgres://postgres@{}/{DATABASE}", hosts.join(","))
     }
 
-    /// The database on one node.
+    /// The URL of the database on one node.
     pub fn node(&self, nth: usize) -> String {
         format!("{}/{DATABASE}", self.nodes[nth])
     }
@@ -84,7 +84,7 @@ impl Replicated {
         signal(self.folder.path(), &format!("{NAME}-1"), "KILL");
     }
 
-    /// Promotes the standby that has most of the primary's commits, and has the other follow it. Returns the new
+    /// Promotes the standby that has most of the primary's commits, and makes the other standby follow it. Returns the new
     /// primary.
     pub async fn promote(&self) -> usize {
         let received = "SELECT (pg_last_wal_receive_lsn()-'0/0')::bigint";
@@ -98,7 +98,7 @@ impl Replicated {
         new
     }
 
-    /// Has a standby get the commits of the primary at `conninfo`.
+    /// Makes a standby follow the primary at `conninfo`.
     async fn follow(&self, nth: usize, conninfo: &str) {
         let follow = format!("ALTER SYSTEM SET primary_conninfo='{conninfo}'");
         self.run(nth, &[&follow, RELOAD]).await;

@@ -1,4 +1,4 @@
-//! A database's own rows, read in one snapshot. They are the truth with which answers to clients are compared.
+//! A database's own rows, read in one snapshot. Tests compare answers to clients with them.
 
 pub use lockhouse_lab::history::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
 use rusqlite::OpenFlags;
@@ -18,15 +18,15 @@ const PERMITS: &str = "SELECT r.external_id, s.name, CAST(p.count AS {integer}),
     JOIN lockhouse_permit_request r ON r.id = p.permit_request_id \
     JOIN lockhouse_semaphore s ON s.id = p.semaphore_id WHERE {of_requests}";
 
-/// In the order in which they were made.
+/// The capacity changes, in the order in which they were made.
 const CAPACITY_CHANGES: &str = "SELECT s.name, CAST(c.old_capacity AS {integer}), \
     CAST(c.new_capacity AS {integer}), {changed_at} FROM lockhouse_capacity_change c \
     JOIN lockhouse_semaphore s ON s.id = c.semaphore_id WHERE {of} ORDER BY c.changed_at, c.id";
 
-/// The queries for semaphores, permits and capacity changes, with the type of an integer, and `time` around the columns
-/// that hold times, so that they are microseconds.
+/// The queries for semaphores, permits and capacity changes. `integer` is the database's type of an integer. `time` turns a
+/// column of times into microseconds.
 fn queries(prefix: &str, integer: &str, time: impl Fn(&str) -> String) -> [String; 3] {
-    // An index serves a span, and not every LIKE. After the prefix there are but ASCII characters.
+    // An index serves a range, and not every LIKE. Only ASCII characters follow the prefix.
     let of = |column: &str| match prefix {
         "" => "1 = 1".to_owned(),
         _ => format!("{column} >= '{prefix}' AND {column} < '{prefix}~'"),

@@ -1,7 +1,7 @@
 //! New databases on MySQL and MariaDB with the schema of this code.
 //!
-//! There, the migrations of an empty database are some forty commits, which take a second or two. A suite makes hundreds of
-//! databases. So one database on each server is migrated, and the others get copies of its tables.
+//! On these servers the migrations of an empty database are some forty commits, which take a second or two. A suite makes
+//! hundreds of databases. So one database on each server is migrated, and the others get copies of its tables.
 
 use std::collections::HashMap;
 use std::fs;

@@ -2,7 +2,7 @@
 
 use sqlx::{Connection, Executor, MySqlConnection, PgConnection};
 
-/// Whether a URL is PostgreSQL's.
+/// Whether a URL names a PostgreSQL server.
 pub(crate) fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres")
 }
@@ -10,7 +10,7 @@ pub(crate) fn is_postgres(url: &str) -> bool {
 /// Runs `statement` on a separate connection to `server`.
 ///
 /// # Panics
-/// If it fails.
+/// If the statement fails.
 pub(crate) async fn run(server: &str, statement: &str) {
     try_run(server, statement).await.unwrap();
 }

@@ -40,12 +40,12 @@ impl Stoppable {
         line.expect("it says something").unwrap().unwrap()
     }
 
-    /// Sends an empty line, which it reads when it runs.
+    /// Sends an empty line, which the process reads once it runs.
     pub async fn enter(&mut self) {
         self.stdin.write_all(b"\n").await.unwrap();
     }
 
-    /// SIGSTOP; it is stopped when this returns.
+    /// Sends SIGSTOP. The process has stopped when this returns.
     pub async fn stop(&self) {
         self.signal("-STOP").await;
         let stat = format!("/proc/{}/stat", self.process.id().unwrap());
@@ -57,12 +57,12 @@ impl Stoppable {
         timeout(SOON, stopped).await.expect("it is stopped");
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub async fn go_on(&self) {
         self.signal("-CONT").await;
     }
 
-    /// SIGKILL; it is gone when this returns.
+    /// Sends SIGKILL. The process has ended when this returns.
     pub async fn kill(mut self) {
         self.process.kill().await.unwrap();
     }

@@ -13,16 +13,16 @@ use tokio::time::sleep;
 pub struct Watched {
     store: Arc<dyn FullStore>,
     seen: Mutex<Seen>,
-    /// How long after its commit a batch is answered that asks for permits.
+    /// How long after its commit a batch with an ask for permits is answered.
     late_by: Duration,
 }
 
-/// The calls that were observed so far.
+/// The calls so far.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Batches: how many commands, and how long each took, waiting included.
+    /// For each batch: the number of commands, and how long it took, waiting included.
     pub batches: Vec<(usize, Duration)>,
-    /// Purges that answered: how many rows, and how long each took, waiting included.
+    /// For each answered purge: the number of rows, and how long it took, waiting included.
     pub purges: Vec<(u64, Duration)>,
 }
 
@@ -52,7 +52,7 @@ impl Watched {
         (watched, lockhouse)
     }
 
-    /// The same store, which answers whoever asks for permits so long after it has granted them.
+    /// The same store, which answers a caller that asks for permits `late_by` after it has granted them.
     pub(crate) fn late(store: Arc<dyn FullStore>, late_by: Duration) -> Arc<dyn FullStore> {
         Arc::new(Self {
             store,
@@ -61,7 +61,7 @@ impl Watched {
         })
     }
 
-    /// The calls that were observed since the last time.
+    /// The calls since the last time.
     pub fn take(&self) -> Seen {
         std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }

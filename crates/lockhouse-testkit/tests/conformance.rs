@@ -1,4 +1,4 @@
-//! Every store, and the way through a server, does what the suite says.
+//! Every store passes the suite, embedded and through a server.
 
 use lockhouse_testkit::{conformance, place, store_conformance};
 
@@ -23,7 +23,7 @@ store_conformance!(postgres18_store, place::postgres18());
 store_conformance!(redis_store, place::redis());
 store_conformance!(valkey_store, place::valkey());
 
-/// A rule that was written and not named would never run.
+/// A rule that the macro does not name would never run.
 #[test]
 fn the_suites_name_every_rule() {
     for (named, mut written) in [

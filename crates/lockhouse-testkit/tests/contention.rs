@@ -1,7 +1,7 @@
-//! Two processes of 32 tasks each hammer three overlapping semaphores, and the database's own rows
-//! must keep P1, P2, P3 and P7, all the while and at every grant that there was.
+//! Two processes of 32 tasks each hammer three overlapping semaphores. Meanwhile, and at every past grant, the database's own
+//! rows must keep P1, P2, P3 and P7.
 //!
-//! `LOCKHOUSE_CONTENTION_MS` says for how long (10 s), `LOCKHOUSE_CONTENTION_SEED` with which seed.
+//! `LOCKHOUSE_CONTENTION_MS` is the duration (10 s), and `LOCKHOUSE_CONTENTION_SEED` the seed.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ async fn contend_under_wrong_clocks(place: Option<Place>) {
     keeps_its_promises(place, hammers).await;
 }
 
-/// While they hammer, and when they have.
+/// Checks the rows while the processes hammer, and afterwards.
 async fn keeps_its_promises(place: Place, mut hammers: Vec<Child>) {
     while hammers
         .iter_mut()
@@ -147,7 +147,7 @@ async fn keeps_its_promises(place: Place, mut hammers: Vec<Child>) {
         let count = said.split(['=', ' ']).nth(1).unwrap();
         granted += count.parse::<usize>().unwrap();
     }
-    // A grant that expired on its way was not told of, so nobody gave it back: one sweep does.
+    // A grant that expired before its answer was not reported, so no task released it. A sweep ends it.
     let upkeep = lockhouse::Upkeep::default();
     place.client().await.sweep(&upkeep).await.unwrap();
     let rows = rows::read(place.url()).await;
@@ -168,7 +168,7 @@ async fn keeps_its_promises(place: Place, mut hammers: Vec<Child>) {
     );
     assert!(
         requests.len() >= granted,
-        "{granted} were told of {}",
+        "{granted} grants were answered, of {}",
         requests.len()
     );
     place.clear().await;
@@ -177,8 +177,8 @@ async fn keeps_its_promises(place: Place, mut hammers: Vec<Child>) {
 /// How long a broken store may take until each broken promise shows.
 const SHOWS_WITHIN: Duration = Duration::from_secs(60);
 
-/// After this time the counters are repaired and the processes begin again: a broken store that
-/// counts too many held permits would grant nothing any more.
+/// After this time the counters are repaired, and the processes begin again. A broken store that counts too many held permits
+/// would no longer grant any.
 const ROUND: Duration = Duration::from_secs(5);
 
 /// The check can fail: a store that is broken on purpose is caught.
@@ -187,7 +187,7 @@ async fn forget_the_lock(place: Option<Place>) {
     define(&place).await;
     let mut missing = vec!["P1", "P2", "P7"];
     let until = Instant::now() + SHOWS_WITHIN;
-    // A race shows when two processes meet, so they meet until it has. Each round has new ids.
+    // A race shows when two processes meet, so they run until it has. Each round has new ids.
     for round in 0.. {
         if missing.is_empty() || Instant::now() >= until {
             break;
@@ -195,7 +195,7 @@ async fn forget_the_lock(place: Option<Place>) {
         let url = format!("{UNLOCKED}{}", place.url());
         let mut hammers = start(&url, 20_000, &[], round);
         let ends = until.min(Instant::now() + ROUND);
-        // The hammers may fail or not; the rows tell.
+        // The rows decide, whether the hammers fail or not.
         while !missing.is_empty() && Instant::now() < ends && are_running(&mut hammers) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             let found = audit::violations(&rows::read(place.url()).await);
@@ -227,7 +227,7 @@ async fn define(place: &Place) {
     }
 }
 
-/// Each under its clock, if there are any.
+/// Starts the hammers, each under its clock if there are clocks.
 fn start(url: &str, ms: u64, clocks: &[Arc<Clock>], round: u64) -> Vec<Child> {
     let seed = setting("LOCKHOUSE_CONTENTION_SEED", 1) + round * PROCESSES;
     let hammer = |process: u64| {

@@ -1,5 +1,5 @@
-//! A batch that the database turns down half-way, with some of its rows written already: each of its
-//! callers is told the truth about its call (P6, P9), and nothing of the batch stays behind (P2).
+//! The database refuses a batch half-way, after some of its rows were written. Each caller gets the true answer to its call
+//! (P6, P9), and no row of the batch stays (P2).
 
 #![allow(clippy::unwrap_used)]
 
@@ -51,7 +51,7 @@ async fn each_command_of_a_batch_that_fails_halfway_has_the_right_answer(place: 
         }
     }
     assert_eq!(lockhouse.verify().await.unwrap(), []);
-    // Whatever was turned down took no permits and no fences with it.
+    // Refused batches took no permits and no fences.
     let semaphore = lockhouse.status("s").await.unwrap().semaphore;
     assert_eq!((semaphore.in_use, semaphore.fence), (7, 7));
     place.clear().await;
@@ -64,7 +64,7 @@ async fn ask(lockhouse: &Lockhouse, id: &str, count: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// From here on the row of a permit with that count is not written. Its request's has been.
+/// Makes the database refuse rows of permits with the count [`REFUSED`], after it has written their requests' rows.
 async fn refuse(database: &mut Database) {
     let when = format!("NEW.count={REFUSED}");
     let trigger = "CREATE TRIGGER refuse BEFORE INSERT ON lockhouse_permit";

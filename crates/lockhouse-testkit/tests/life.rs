@@ -1,4 +1,4 @@
-//! The whole life of permits, at sizes for every day. `bin/life.rs` has the full ones.
+//! The whole life of permits, at small sizes. `bin/life.rs` has the full sizes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -49,7 +49,7 @@ async fn a_silent_owner_loses_all_at_once(place: Place) {
     place.clear().await;
 }
 
-/// P12: at this size only that all of it is found and nothing else; `life held` says how fast.
+/// P12: this size shows only that a sweep finds all due requests and no others. `life held` measures how fast.
 async fn due_requests_are_found_among_many_held_ones(place: Place) {
     let outcome = held::run(&place, held::Size { held: 20_000 }).await;
     println!("{}", outcome.report());
@@ -57,7 +57,7 @@ async fn due_requests_are_found_among_many_held_ones(place: Place) {
     place.clear().await;
 }
 
-/// P12, at this size and beside other tests: `life refused` measures it beside 200,000.
+/// P12, at this size and beside other tests. `life refused` measures it beside 200,000 requests.
 async fn a_refusal_costs_nothing_for_what_has_expired_elsewhere(place: Place) {
     refuse(place, 0).await;
 }
@@ -80,7 +80,7 @@ async fn refuse(place: Place, owners: u32) {
     empty.clear().await;
 }
 
-/// P12, at this size only that the pages have all rows: `life listings` says how fast.
+/// P12: this size shows only that the pages have all rows. `life listings` measures how fast.
 async fn a_page_is_read_among_many(place: Place) {
     let size = listings::Size {
         rows: 3_000,
@@ -91,7 +91,7 @@ async fn a_page_is_read_among_many(place: Place) {
     place.clear().await;
 }
 
-/// P12: at this size only that it does what it should; how fast, `life past` says.
+/// P12: this size shows only that the purge is correct. `life past` measures how fast.
 async fn the_past_is_purged_while_clients_acquire(place: Place) {
     let size = past::Size {
         ended: 20_000,

@@ -1,7 +1,7 @@
-//! P13: readers that list what is held, in a loop, take the store from nobody who acquires and releases.
+//! P13: readers that list held requests in a loop do not take the store from clients that acquire and release.
 //!
-//! Rounds with readers and without take turns, and each is compared with its neighbour, so that what else the machine does
-//! counts little.
+//! Rounds with and without readers take turns, and each is compared with its neighbour, so that other load on the machine
+//! matters little.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,8 +18,8 @@ const HELD: usize = 10_000;
 const CLIENTS: usize = 10;
 const READERS: usize = 20;
 
-/// On an idle machine clients keep two thirds and more. Before readers had a limit, 20 of them left 0.28 on SQLite and 0.38 on
-/// PostgreSQL, and nothing on MySQL.
+/// The least share of their pairs that clients keep beside readers. On an idle machine they keep two thirds and more. Without a
+/// limit, 20 readers leave them 0.28 on SQLite, 0.38 on PostgreSQL, and nothing on MySQL.
 const LEAST: f64 = 0.4;
 
 const ROUNDS: u32 = 9;
@@ -58,7 +58,7 @@ async fn readers_leave_clients_their_rate(place: Place) {
     place.clear().await;
 }
 
-/// How many pairs of acquire and release the clients do, and how many pages the readers get.
+/// Runs a round. Returns the pairs of acquire and release of the clients, and the pages of the readers.
 async fn round(lockhouse: &Lockhouse, readers: usize) -> (u32, u32) {
     let is_over = &AtomicBool::new(false);
     let (pairs, pages) = (&AtomicU32::new(0), &AtomicU32::new(0));

@@ -1,5 +1,5 @@
-//! The engine over a store in memory, under virtual time, by seeds; and that its checks find what is
-//! broken. docs/proof.md says what is shown by this.
+//! Simulations of the engine over a store in memory, under virtual time, by seeds. Their checks find stores that are broken on
+//! purpose. docs/proof.md describes what this shows.
 
 use lockhouse_testkit::simulation::{Break, Plan, check, check_plan, plan, run};
 
@@ -24,7 +24,7 @@ fn a_seed_is_the_same_run_again() {
     }
 }
 
-/// Whatever is broken is found before long, and the right promise is named.
+/// The checks soon find every break, and name the right promise.
 #[test]
 fn broken_stores_are_found() {
     let all = [
@@ -45,7 +45,7 @@ fn broken_stores_are_found() {
     found(&all, |_| true, 300, 12);
 }
 
-/// P11: so is what is broken in the line of all processes. It takes two servers, and waits of more than half a second.
+/// P11: they find breaks in the line of all processes. That takes two servers, and waits of more than half a second.
 #[test]
 fn engines_broken_between_processes_are_found() {
     let all = [
@@ -59,14 +59,14 @@ fn engines_broken_between_processes_are_found() {
     found(&all, that, 1_000, 12);
 }
 
-/// P10: so is a dead process that all wait for. It takes a server that is killed.
+/// P10: they find a dead process for which all wait. That takes a killed server.
 #[test]
 fn a_dead_process_that_is_not_passed_over_is_found() {
     let that = |plan: &Plan| plan.to_string().contains("! killed") && !plan.has_template();
     found(&[(Break::PassesNobodyOver, "P10")], that, 1_000, 12);
 }
 
-/// So is what is broken of templates and of slots.
+/// The checks find breaks in templates and slots.
 #[test]
 fn broken_templates_and_slots_are_found() {
     let all = [
@@ -83,7 +83,7 @@ fn broken_templates_and_slots_are_found() {
     found(&all, |_| true, 300, 16);
 }
 
-/// P11: so is what is broken in the lines of a template's semaphores. It takes a run without faults.
+/// P11: they find breaks in the lines of a template's semaphores. That takes a run without faults.
 #[test]
 fn broken_keyed_lines_are_found() {
     let all = [
@@ -94,7 +94,7 @@ fn broken_keyed_lines_are_found() {
     found(&all, that, 500, 16);
 }
 
-/// Within so many of the plans `that` can show it, and by so few steps.
+/// Asserts that the first `plans` plans for which `that` is true show each break, in at most `most` steps.
 fn found(all: &[(Break, &str)], that: impl Fn(&Plan) -> bool, plans: usize, most: usize) {
     let missed = all.iter().filter_map(|(breaks, promise)| {
         let mut plans = (0..).map(plan).filter(&that).take(plans);

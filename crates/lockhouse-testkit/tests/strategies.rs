@@ -1,5 +1,4 @@
-//! Each lock that is written by hand breaks what it is here for, and Lockhouse breaks nothing in the
-//! same scenes, on every database.
+//! Each hand-written lock breaks its expected promise, and Lockhouse breaks none in the same scenes, on every database.
 
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ async fn hand_written_locks_break(place: Place) {
     place.clear().await;
 }
 
-/// A machine that stands still while two race may keep them apart, but not every time.
+/// Tries several times, as a machine that stands still during a race may keep two clients apart.
 async fn caught(strategy: &'static dyn Strategy, urls: &[String]) -> Verdict {
     let mut tries = 0;
     loop {

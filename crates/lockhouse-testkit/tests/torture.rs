@@ -1,5 +1,4 @@
-//! A short torture of every store. The seed is `LOCKHOUSE_TORTURE_SEED`, if it is set; `scripts/torture` does it by hand, and
-//! for longer.
+//! A short torture of every store. The seed is `LOCKHOUSE_TORTURE_SEED`, if it is set. `scripts/torture` does longer runs.
 
 use lockhouse_testkit::place;
 use lockhouse_testkit::torture::faults::Fault;
@@ -8,7 +7,7 @@ use lockhouse_testkit::torture::short;
 /// The program whose processes the runs start.
 const TORTURE: &str = env!("CARGO_BIN_EXE_torture");
 
-/// A fault at a COMMIT counts if there was one.
+/// The faults of a database. A fault at a COMMIT counts only if there was a COMMIT.
 const DATABASE: [Fault; 8] = [
     Fault::KillDatabase,
     Fault::CommitCut,
@@ -64,7 +63,7 @@ async fn mariadb() {
     breaks_nothing_on_server("mariadb", "LOCKHOUSE_TEST_MARIADB_URL", &DATABASE).await;
 }
 
-/// P1 to P11. Its clock, which is set with long pauses before and after, is left to longer runs.
+/// P1 to P11. Longer runs also set the database's clock, which needs long pauses before and after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres() {
     let faults = DATABASE.map(|fault| match fault {
@@ -74,7 +73,7 @@ async fn postgres() {
     breaks_nothing_on_server("postgres", "LOCKHOUSE_TEST_POSTGRES_URL", &faults).await;
 }
 
-/// P1 to P11. Some faults are left to `valkey`, which is the same store.
+/// P1 to P11. The test of `valkey`, which is the same store, has the other faults.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis() {
     let faults = [

@@ -1,5 +1,5 @@
-//! Torture finds what is broken on purpose: stores without their locks, unfair lines, a purge of what is young, and a server that
-//! does not come back.
+//! Torture finds stores that are broken on purpose: stores without their locks, unfair lines, a purge of young requests, and a
+//! server that does not come back.
 
 use std::time::Duration;
 

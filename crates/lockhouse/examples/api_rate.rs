@@ -1,7 +1,7 @@
 //! Calls to an API that allows five a second, from any number of machines.
 //!
 //! A permit that nobody gives back comes back by itself, a second later. So in no second are there
-//! more than five grants, whoever asks; those who ask for more wait.
+//! more than five grants to all machines together. Further callers wait.
 //!
 //! `LOCKHOUSE_URL=mysql://app@db/lockhouse cargo run --example api_rate`
 

@@ -2,7 +2,7 @@
 //!
 //! Lockhouse's tables are in the same database, so the transaction asks them itself: is this
 //! request still held? It asks last, and its lock keeps the answer true until the commit:
-//! whoever would end the hold waits for it.
+//! a command that would end the hold waits for it.
 //!
 //! `LOCKHOUSE_URL=postgres://app@db/lockhouse cargo run --example fenced_postgres`
 

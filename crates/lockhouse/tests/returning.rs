@@ -1,4 +1,4 @@
-//! A release under way comes before a later `try_acquire`, on a runtime with several threads.
+//! A release under way takes effect before a later `try_acquire`, on a runtime with several threads.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use lockhouse::{Lockhouse, blocking};

@@ -41,7 +41,7 @@ pub trait Contender: Send + Sync {
     async fn clear(&self) -> Result<(), Failed>;
 }
 
-/// One of those who acquire and release in turn.
+/// One of the clients that acquire and release in turn.
 #[async_trait]
 pub trait Client: Send {
     /// Acquires what `ask` says.

@@ -359,7 +359,7 @@ impl Serve {
         }
         Err(unsafe_on(
             address,
-            "without tokens, whoever reaches it may do everything; leave --auth none out",
+            "without tokens, every caller that reaches it may do everything; leave --auth none out",
         ))
     }
 

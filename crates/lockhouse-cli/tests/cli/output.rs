@@ -132,7 +132,7 @@ fn unprinted_permits_with_a_generated_id_are_released() {
     }
 }
 
-/// P5: who gave the id knows it, and the same again finds the grant.
+/// P5: the caller knows the id, and a retry with it finds the grant.
 #[test]
 fn unprinted_permits_with_a_chosen_id_stay_held() {
     let house = House::on_a_store();

@@ -297,7 +297,7 @@ fn a_call_whose_line_cannot_be_written_is_answered_and_the_loss_is_logged() {
 }
 
 #[test]
-fn an_audit_log_that_was_moved_away_is_begun_anew_on_sighup() {
+fn an_audit_log_that_was_moved_away_is_created_again_on_sighup() {
     let house = House::on_a_store();
     let (server, url, admin) = audited(&house);
     let create = |name: &str| {

@@ -289,9 +289,9 @@ impl Line {
         self.entries.insert(index, entry);
     }
 
-    /// Updates the line for saving at `now`, with `available` permits free. If `is_anew`, the time
+    /// Updates the line for saving at `now`, with `available` permits free. If `restarts`, the time
     /// for which free permits are left to the first begins now.
-    pub(crate) fn settle(&mut self, available: u32, is_anew: bool, now: Timestamp) {
+    pub(crate) fn settle(&mut self, available: u32, restarts: bool, now: Timestamp) {
         if self.is_empty() {
             *self = Self::default();
             return;
@@ -308,7 +308,7 @@ impl Line {
         self.entries.truncate(MAX_LINE);
         self.idle_since = match available {
             0 => None,
-            _ => self.idle_since.filter(|_| !is_anew).or(Some(at)),
+            _ => self.idle_since.filter(|_| !restarts).or(Some(at)),
         };
         if self.is_empty() {
             *self = Self::default();

@@ -123,13 +123,13 @@ fn only_entries_that_were_passed_over_are_removed() {
 }
 
 #[test]
-fn the_time_that_permits_are_left_begins_when_they_come_free_and_anew_when_it_is_said() {
+fn the_time_that_permits_are_left_begins_when_they_come_free_and_restarts_on_demand() {
     let mut line = line(0, &[(1, 5_000, 1)]);
     let claim = waits(2, 0);
     line.settle(1, false, now(600));
     assert!(is_admitted(&line, &claim, 700), "since the first");
     line.settle(1, true, now(650));
-    assert!(!is_admitted(&line, &claim, 700), "anew");
+    assert!(!is_admitted(&line, &claim, 700), "restarted");
     line.settle(0, false, now(700));
     line.settle(1, false, now(2_000));
     assert!(!is_admitted(&line, &claim, 2_699));

@@ -21,7 +21,7 @@ fn the_same_ask_gives_the_same_grant_any_number_of_times() {
     assert_eq!((keeper.in_use("a"), keeper.in_use("b")), (2, 1));
 }
 
-/// P5: the time to live does not count, and that of the first ask stays.
+/// P5: the TTL does not count, and the first ask's TTL stays.
 #[test]
 fn another_ttl_is_the_same_ask() {
     let mut keeper = Keeper::with(&[("a", 1)]);
@@ -32,7 +32,7 @@ fn another_ttl_is_the_same_ask() {
     assert_eq!(again, Ok((first, false)));
 }
 
-/// P5: what it was granted does not depend on what happened to the semaphore since.
+/// P5: the repeated answer does not depend on later changes of the semaphore.
 #[test]
 fn the_same_ask_is_granted_still_after_the_semaphore_was_closed() {
     let mut keeper = Keeper::with(&[("a", 1)]);

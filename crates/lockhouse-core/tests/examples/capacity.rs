@@ -59,7 +59,7 @@ fn a_resize_below_what_is_in_use_revokes_nothing_and_grants_nothing_until_there_
     keeper.grant(&ask("three", &[("a", 1)]));
 }
 
-/// P1: within a batch, each grant is held to the capacity that the commands before it left.
+/// P1: within a batch, the commands before a grant decide the capacity that applies to it.
 #[test]
 fn a_resize_counts_for_the_commands_after_it_in_its_batch() {
     let mut keeper = Keeper::with(&[("a", 1)]);
@@ -77,7 +77,7 @@ fn a_resize_counts_for_the_commands_after_it_in_its_batch() {
     assert_eq!(keeper.in_use("a"), 2);
 }
 
-/// P1: the capacity in force at a grant is the one at its turn; a later resize revokes nothing.
+/// P1: the capacity at a grant's turn in the batch applies to it. A later resize revokes nothing.
 #[test]
 fn a_resize_after_a_grant_in_its_batch_revokes_nothing() {
     let mut keeper = Keeper::with(&[("a", 2)]);
@@ -137,7 +137,7 @@ fn an_ask_on_several_semaphores_takes_from_none_when_one_lacks_room() {
     );
 }
 
-/// P6: a request gives back on every semaphore in the commit that ends it.
+/// P6: the commit that ends a request frees its permits on every semaphore.
 #[test]
 fn room_given_back_in_a_batch_is_there_for_the_next_ask_in_it() {
     let mut keeper = Keeper::with(&[("a", 1), ("b", 1)]);

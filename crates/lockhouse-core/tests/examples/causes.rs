@@ -1,4 +1,4 @@
-//! P3: a cause is looked at again; and what a grant still has left.
+//! P3: a cause is checked again under the locks. P8: how long a grant still lasts.
 
 use std::time::Duration;
 
@@ -25,8 +25,7 @@ fn stale_is_what_was_held_for_so_long_and_no_less() {
     assert_eq!(keeper.in_use("a"), 0);
 }
 
-/// P3: what has a time to live is never stale, not even if it was first given by a renewal that
-/// came after the request was seen.
+/// P3: a request with a TTL is never stale, even if a renewal gave it its first TTL after the sweep saw it.
 #[test]
 fn a_request_with_a_ttl_is_not_stale() {
     let mut keeper = Keeper::with(&[("a", 2)]);
@@ -40,7 +39,7 @@ fn a_request_with_a_ttl_is_not_stale() {
     }
 }
 
-/// P8: a clock that was set back makes nothing old.
+/// P8: a clock that was set back makes no request old.
 #[test]
 fn a_request_from_the_future_is_not_stale() {
     let mut keeper = Keeper::with(&[("a", 1)]);
@@ -77,7 +76,7 @@ fn a_forced_end_is_marked_with_its_caller() {
     }
 }
 
-/// P3: nor does a second operator take the place of the first.
+/// P3: a second operator does not take the place of the first.
 #[test]
 fn the_first_end_keeps_its_ended_by() {
     let mut keeper = Keeper::with(&[("a", 1)]);
@@ -88,8 +87,8 @@ fn the_first_end_keeps_its_ended_by() {
     assert_eq!(request.ended_by, Some(owner("op")));
 }
 
-/// P4: whichever cause finds it first. Those that look for what is due are told that they ended
-/// it; a holder and an operator that it was over.
+/// P4: whichever cause finds the request first. Causes that look for due requests are told that they ended it. A holder
+/// and an operator are told that it was over.
 #[test]
 fn an_expired_request_ends_as_expired_by_every_cause() {
     let causes = every_cause().into_iter().chain([
@@ -112,8 +111,8 @@ fn an_expired_request_ends_as_expired_by_every_cause() {
     }
 }
 
-/// P3, P4: a request that its holder finished in its own transaction ends as released, by whichever cause finds it first,
-/// and by its expiry too.
+/// P3, P4: a request that its holder finished in its own transaction ends as released, whichever cause finds it first, also
+/// after its expiry.
 #[test]
 fn a_finished_request_ends_as_released_by_every_cause() {
     let causes = every_cause().into_iter().chain([forced(Some("op"))]);
@@ -132,7 +131,7 @@ fn a_finished_request_ends_as_released_by_every_cause() {
     }
 }
 
-/// P4, P5: nor is it renewed or granted again, though the store's clock was set back since.
+/// P4, P5: a finished request is not renewed or granted again, even if the store's clock was set back since.
 #[test]
 fn a_finished_request_is_neither_renewed_nor_granted_again() {
     let renews = renew("one", Some(50));
@@ -157,7 +156,7 @@ fn lasts(keeper: &mut Keeper, ask: &Ask) -> Option<Duration> {
     }
 }
 
-/// P8: told by the store's clock, so that the caller needs only to know how long ago it asked.
+/// P8: the answer tells the remaining time by the store's clock, so the caller needs to know only how long ago it asked.
 #[test]
 fn a_grant_says_how_long_it_lasts_from_now() {
     let mut keeper = Keeper::with(&[("a", 1)]);
@@ -169,7 +168,7 @@ fn a_grant_says_how_long_it_lasts_from_now() {
     assert_eq!(lasts(&mut keeper, &ask), Some(Duration::from_millis(20)));
 }
 
-/// P8: whatever the time to live of the ask that finds it granted.
+/// P8: a TTL in a repeated ask changes nothing.
 #[test]
 fn a_grant_without_ttl_lasts_until_its_release() {
     let mut keeper = Keeper::with(&[("a", 1)]);

@@ -1,4 +1,4 @@
-//! P3 and P4: a request ends once, and the end is the end.
+//! P3 and P4: a request ends once, and its end is final.
 
 use lockhouse_core::{Cause, EndReason, Refusal};
 

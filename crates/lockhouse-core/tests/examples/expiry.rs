@@ -1,11 +1,11 @@
-//! P4 and P8: time passes by the store's clock, and whoever touches a request first ends it.
+//! P4 and P8: time passes by the store's clock, and the first command that touches an expired request ends it.
 
 use lockhouse_core::{Cause, EndReason, Refusal, Reply};
 
 use crate::keeper::{Keeper, ask, define, exhausted, for_ms, owned_by, renew, request_ended};
 use crate::words::{at, id, owner, ttl};
 
-/// A holder of the only permit of `a`, whose 10 ms are over.
+/// A store on which the only permit of `a` is held by a request whose TTL of 10 ms has passed.
 fn overdue() -> Keeper {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&for_ms(10, ask("one", &[("a", 1)])));
@@ -48,7 +48,7 @@ fn asking_again_for_an_expired_request_is_not_granted_again() {
     assert_expired(&keeper);
 }
 
-/// P5: the id stands for its first ask, and its expiry is noted all the same.
+/// P5: another ask under the id is a conflict, and the expiry is saved all the same.
 #[test]
 fn a_conflict_with_an_expired_request_ends_it() {
     let mut keeper = overdue();
@@ -57,7 +57,7 @@ fn a_conflict_with_an_expired_request_ends_it() {
     assert_expired(&keeper);
 }
 
-/// P3: a sweep that comes too early ends nothing; one in time ends it; one too late says so.
+/// P3: a sweep that comes too early ends nothing. A sweep in time ends the request. A later one is told that it was over.
 #[test]
 fn a_sweep_ends_only_what_is_due() {
     let mut keeper = Keeper::with(&[("a", 1)]);
@@ -71,7 +71,7 @@ fn a_sweep_ends_only_what_is_due() {
     assert!(!keeper.end("one", Cause::Expired).unwrap().1);
 }
 
-/// P3: what has no time to live does not expire.
+/// P3: a request without a TTL does not expire.
 #[test]
 fn a_sweep_leaves_what_has_no_ttl() {
     let mut keeper = Keeper::with(&[("a", 1)]);
@@ -81,7 +81,7 @@ fn a_sweep_leaves_what_has_no_ttl() {
     assert!(!now && request.is_live());
 }
 
-/// P2: an expired request counts until it is touched, so that `in_use` is what the rows say.
+/// P2: an expired request counts until a command touches it, so that `in_use` agrees with the rows.
 #[test]
 fn an_expired_request_makes_room_once_it_is_swept() {
     let mut keeper = overdue();
@@ -115,7 +115,7 @@ fn a_renewal_counts_from_the_store_s_now() {
     );
 }
 
-/// P8: times in rows are the store's too.
+/// P8: times in rows are by the store's clock too.
 #[test]
 fn a_definition_is_dated_by_the_store() {
     let mut keeper = Keeper::with(&[("a", 1)]);

@@ -38,7 +38,7 @@ fn a_change_of_the_capacity_takes_a_fence() {
     assert_eq!(fences(&keeper.grant(&ask("two", &[("a", 1)]))), [3]);
 }
 
-/// P7: a grant of many is one grant, and each semaphore has its own fences.
+/// P7: a grant of several permits takes one fence, and each semaphore has its own fences.
 #[test]
 fn semaphores_count_their_grants_apart() {
     let mut keeper = Keeper::with(&[("a", 9), ("b", 9)]);
@@ -61,7 +61,7 @@ fn a_semaphore_that_comes_back_continues_its_fence() {
     assert_eq!(fences(&keeper.grant(&ask("two", &[("a", 1)]))), [2]);
 }
 
-/// P7: and within one batch as well.
+/// P7: the same within one batch.
 #[test]
 fn deleting_and_defining_in_a_batch_continues_the_fence() {
     let mut keeper = Keeper::with(&[("a", 1)]);
@@ -72,7 +72,7 @@ fn deleting_and_defining_in_a_batch_continues_the_fence() {
     assert_eq!(fences(&keeper.grant(&ask("two", &[("a", 1)]))), [2]);
 }
 
-/// P7: only grants move it.
+/// P7: a refusal takes no fence.
 #[test]
 fn a_refused_ask_moves_no_fence() {
     let mut keeper = Keeper::with(&[("a", 1)]);
@@ -95,7 +95,7 @@ fn raise(text: &str, number: u32) -> Command {
     }
 }
 
-/// P7: and nothing else of it changes. A fence that is as high already is not changed.
+/// P7: nothing else of the row changes. A fence that is as high already stays.
 #[test]
 fn a_raised_fence_is_that_of_the_epoch_and_never_lower() {
     let mut keeper = Keeper::with(&[("a", 2), ("b", 1)]);
@@ -116,7 +116,7 @@ fn a_raised_fence_is_that_of_the_epoch_and_never_lower() {
     }
 }
 
-/// P7: its name may have been in what was lost.
+/// P7: the database before the restore may have had the name.
 #[test]
 fn a_new_semaphore_begins_with_the_stores_epoch() {
     let mut keeper = Keeper::with(&[("old", 1)]);
@@ -128,7 +128,7 @@ fn a_new_semaphore_begins_with_the_stores_epoch() {
         fences(&keeper.grant(&ask("one", &[("new", 1)]))),
         [(3 << 32) + 1]
     );
-    // Only what is created: a change of what exists takes the next fence.
+    // Only a created semaphore begins at the epoch. A change of an existing one takes the next fence.
     keeper.run(define("old", 2)).unwrap();
     assert_eq!(keeper.semaphore("old").fence, 1);
 }

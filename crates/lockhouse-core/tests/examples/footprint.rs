@@ -57,7 +57,7 @@ fn a_footprint_has_each_name_once_in_byte_order() {
     assert!(footprint.requests.into_iter().eq(["Z", "one"].map(id)));
 }
 
-/// P2: a request gives back where it holds, so that must be locked too. Once it has ended, no more.
+/// P2: an end changes the semaphores of the request, so they must be locked too. After the end they need not be.
 #[test]
 fn it_grows_by_what_a_live_request_holds_that_is_ended() {
     let mut keeper = Keeper::with(&[("a", 1), ("b", 1)]);
@@ -80,8 +80,7 @@ fn it_grows_by_what_a_live_request_holds_that_is_ended() {
     assert!(loaded.semaphores.is_empty());
 }
 
-/// A renewal in time gives nothing back; one that is late does (P4), and so does an ask that finds
-/// its old grant expired.
+/// A renewal in time frees nothing. A late renewal frees permits (P4), and so does an ask that finds its old grant expired.
 #[test]
 fn a_renewal_needs_a_semaphore_only_if_it_comes_too_late() {
     let mut keeper = Keeper::with(&[("a", 1)]);
@@ -108,7 +107,7 @@ fn grow(footprint: &mut Footprint, command: &Command, loaded: &Loaded) -> bool {
     footprint.grow(std::slice::from_ref(command), loaded)
 }
 
-/// P7: who creates a semaphore must know the epoch, and nobody else is held up by it.
+/// P7: only a command that creates a semaphore reads the epoch's row, so that row delays no other command.
 #[test]
 fn it_grows_by_the_epoch_where_a_semaphore_is_created() {
     let mut keeper = Keeper::with(&[("there", 1), ("was", 1)]);

@@ -1,4 +1,4 @@
-//! A store for stories: rows and a clock that only the story moves.
+//! A store for examples: rows, and a clock that only the example moves.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Keeper {
         self.now_ms += ms;
     }
 
-    /// As the holder does in its own transaction.
+    /// Finishes a request, as its holder does in its own transaction.
     pub(crate) fn finish(&mut self, text: &str) {
         self.rows.finish(at(self.now_ms), &id(text));
     }
@@ -76,7 +76,7 @@ impl Keeper {
         request
     }
 
-    /// Whether the request ended just now, and how it is then.
+    /// The request after the command, and whether the command ended it.
     pub(crate) fn end(&mut self, id: &str, cause: Cause) -> Result<(Request, bool), Refusal> {
         match self.run(end(id, cause))? {
             Reply::Ended { request, now, .. } => Ok((request, now)),
@@ -147,7 +147,7 @@ pub(crate) fn heartbeat(text: &str, ms: u64) -> Command {
     }
 }
 
-/// A heartbeat that only goes on with a session.
+/// A heartbeat that only continues a session.
 pub(crate) fn beat_on(text: &str, ms: u64) -> Command {
     Command::Heartbeat {
         owner: owner(text),
@@ -198,7 +198,7 @@ pub(crate) fn every_cause() -> [Cause; 6] {
     ]
 }
 
-/// Those that end a request of `x` without a time to live at once, whatever else is there.
+/// The causes that end a request of `x` without a TTL at once, in any state.
 pub(crate) fn causes_that_hold() -> [Cause; 4] {
     [
         Cause::Released { by: None },

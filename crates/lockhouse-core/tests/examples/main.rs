@@ -1,4 +1,4 @@
-//! The rules of `decide`, one small story each.
+//! The rules of `decide`, one small example each.
 
 mod asking;
 mod capacity;

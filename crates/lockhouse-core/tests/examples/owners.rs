@@ -1,4 +1,4 @@
-//! P3 and P10: owners that are heard of, fall silent, say goodbye or are gone.
+//! P3 and P10: owners that send heartbeats, fall silent, say goodbye or are gone.
 
 use lockhouse_core::{Command, EndReason, OwnerSession, Refusal, Reply};
 
@@ -8,7 +8,7 @@ use crate::keeper::{
 };
 use crate::words::{at, owner, ttl};
 
-/// `x` and `y` hold one permit of `a` each, as `one` and `two`; `x` was heard of for 10 ms.
+/// `x` and `y` hold one permit of `a` each, as `one` and `two`. `x` has a session of 10 ms.
 fn keeper() -> Keeper {
     let mut keeper = Keeper::with(&[("a", 2)]);
     keeper
@@ -39,7 +39,7 @@ fn a_heartbeat_counts_from_the_store_s_now_and_from_nothing_before() {
     }
 }
 
-/// P10: whoever was silent too long, or was said to have left, learns it when it is heard again.
+/// P10: an owner that was silent too long, or that left, learns at its next heartbeat that its session ended.
 #[test]
 fn a_heartbeat_says_whether_a_session_went_on_until_then() {
     let mut keeper = Keeper::with(&[]);
@@ -56,7 +56,7 @@ fn a_heartbeat_says_whether_a_session_went_on_until_then() {
     assert!(began(&mut keeper), "it had left");
 }
 
-/// P9, P10: whose answer was lost is told the same when it asks again.
+/// P9, P10: an owner whose answer was lost gets the same answer to a repeat.
 #[test]
 fn a_session_that_has_ended_is_not_gone_on_with() {
     let mut keeper = Keeper::with(&[]);
@@ -90,7 +90,7 @@ fn a_silent_owner_s_request_ends_once_its_session_has_lapsed() {
     assert_eq!(keeper.in_use("a"), 1);
 }
 
-/// P3: the sweep saw a lapsed session, and a heartbeat came before it had the locks.
+/// P3: the sweep saw a lapsed session, and a heartbeat came before the sweep had the locks.
 #[test]
 fn a_heartbeat_before_the_sweep_keeps_what_the_owner_holds() {
     let mut keeper = keeper();
@@ -106,7 +106,7 @@ fn a_heartbeat_before_the_sweep_keeps_what_the_owner_holds() {
     assert!(keeper.is_live("one"));
 }
 
-/// P4: and the other way round. The owner is heard again, but what ended has ended.
+/// P4: a heartbeat after the sweep does not bring back the ended request.
 #[test]
 fn a_heartbeat_after_the_sweep_brings_nothing_back() {
     let mut keeper = keeper();
@@ -130,7 +130,7 @@ fn without_a_session_nobody_is_silent() {
     assert!(keeper.is_live("one") && keeper.is_live("two"));
 }
 
-/// P3: the id came to stand for another's request after it was seen.
+/// P3: after the sweep saw the id, another owner's request got it.
 #[test]
 fn a_request_ends_with_its_own_owner_only() {
     let mut keeper = keeper();
@@ -147,7 +147,7 @@ fn a_request_ends_with_its_own_owner_only() {
     assert_eq!(reason(&keeper, "one"), Some(EndReason::OwnerDead));
 }
 
-/// P3: who is known to be gone is, whatever its session says.
+/// P3: an owner that is known to be gone is gone, whatever its session says.
 #[test]
 fn a_gone_owner_s_request_ends_though_its_session_lasts() {
     let mut keeper = keeper();
@@ -156,7 +156,7 @@ fn a_gone_owner_s_request_ends_though_its_session_lasts() {
     assert_eq!(keeper.in_use("a"), 1);
 }
 
-/// P10: silence would free it; age does not while the owner is heard of.
+/// P10: the owner's silence would end the request. Its age does not while the session lasts.
 #[test]
 fn requests_of_a_session_are_never_stale() {
     let mut keeper = keeper();
@@ -170,7 +170,7 @@ fn requests_of_a_session_are_never_stale() {
     assert!(keeper.end("one", stale_of("x", 10)).unwrap().1);
 }
 
-/// P3: the id came to stand for another's request after it was seen, whose session is not known.
+/// P3: after the sweep saw the id, another owner's request got it, whose session was not loaded.
 #[test]
 fn a_request_is_stale_for_its_own_owner_only() {
     let mut keeper = keeper();
@@ -194,7 +194,7 @@ fn a_heartbeat_pushes_no_request_s_expiry() {
     assert_eq!(ended.end_reason(), Some(EndReason::Expired));
 }
 
-/// P10: a lapsed session alone frees nothing; what finds it does, and then there is room.
+/// P10: a lapsed session alone frees nothing. The command that finds it does.
 #[test]
 fn silence_makes_room_once_it_is_found() {
     let mut keeper = keeper();
@@ -206,7 +206,7 @@ fn silence_makes_room_once_it_is_found() {
     assert!(keeper.is_live("three"));
 }
 
-/// P10: what leaves in one batch is freed, and the session with it.
+/// P10: a goodbye in the batch of the ends removes the session.
 #[test]
 fn an_owner_that_leaves_frees_what_it_holds() {
     let mut keeper = keeper();
@@ -218,8 +218,8 @@ fn an_owner_that_leaves_frees_what_it_holds() {
     assert_eq!(keeper.run(goodbye("x")), Ok(Reply::Gone { now: false }));
 }
 
-/// P4, P8: what a silence ended stays ended, and its owner learns it, also if the store's clock was
-/// ahead for a moment and is set back.
+/// P4, P8: a request that silence ended stays ended, and its owner learns it, even if the store's clock was ahead for a
+/// moment and is set back.
 #[test]
 fn an_owner_learns_of_its_silence_though_the_clock_is_set_back() {
     let mut keeper = keeper();
@@ -227,7 +227,7 @@ fn an_owner_learns_of_its_silence_though_the_clock_is_set_back() {
     assert!(keeper.end("one", silent("x")).unwrap().1);
     keeper.wait_ms(-3_600_000 + 5);
     match keeper.run(heartbeat("x", 10)) {
-        Ok(Reply::Heard { began, .. }) => assert!(began, "nobody ever tells it"),
+        Ok(Reply::Heard { began, .. }) => assert!(began, "the owner never learns it"),
         other => panic!("{other:?}"),
     }
 }

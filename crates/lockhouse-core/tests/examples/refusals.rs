@@ -9,7 +9,7 @@ use crate::keeper::{
 use crate::rows::Rows;
 use crate::words::{at, capacity, count, id, name};
 
-/// Refused so, under this code, and with nothing to save (P5).
+/// Asserts this refusal, with its code, and with nothing to save (P5).
 fn assert_refused(keeper: &mut Keeper, command: Command, refusal: Refusal, code: Code) {
     assert_eq!(refusal.code(), code);
     let decision = keeper.batch(&[command]);
@@ -128,7 +128,7 @@ fn exhausted_names_all_that_lack_room_and_no_others() {
     );
 }
 
-/// A lasting refusal comes before a passing one.
+/// A permanent refusal comes before a temporary one.
 #[test]
 fn unknown_comes_before_exceeds_and_that_before_exhausted() {
     let acquire = |permits: &[(&str, u32)]| Command::acquire(ask("two", permits));
@@ -196,7 +196,7 @@ fn capacity_changed_says_what_it_is() {
     assert_refused(&mut keeper(), command, refusal, Code::CapacityChanged);
 }
 
-/// The one thing that is saved along with a refusal: a request that had expired is ended (P4).
+/// A refusal saves only the end of a request that had expired (P4).
 #[test]
 fn a_refusal_saves_the_end_of_what_had_expired_and_nothing_else() {
     let mut keeper = Keeper::with(&[("a", 1)]);

@@ -27,7 +27,7 @@ fn of_two_resizes_from_the_same_capacity_one_is_refused() {
     assert_eq!(keeper.semaphore("a").capacity, capacity(5));
 }
 
-/// P9: whoever lost the answer may send it again.
+/// P9: a caller that lost the answer may send the resize again.
 #[test]
 fn the_same_resize_again_is_answered_as_before_and_saves_nothing() {
     let mut keeper = Keeper::with(&[("a", 4)]);

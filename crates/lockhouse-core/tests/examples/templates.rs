@@ -67,7 +67,7 @@ fn a_semaphore_is_created_by_the_commit_that_grants() {
     assert!(made.is_keyed());
 }
 
-/// A look at a semaphore that is yet to be made sees it as it would be, and writes nothing.
+/// A look at a semaphore without a row shows it as its template would create it, and writes nothing.
 #[test]
 fn a_semaphore_that_is_yet_to_be_made_is_seen_as_it_would_be() {
     let mut keeper = keeper();
@@ -108,7 +108,7 @@ fn an_idle_semaphore_is_deleted_and_its_fences_go_on() {
     assert!(keeper.rows.semaphores[&name("k/a")].exists(), "it is held");
 }
 
-/// The template would create it again with its own capacity: one that an operator had closed would be open.
+/// The template would create such a semaphore again with its own capacity, and open one that an operator had closed.
 #[test]
 fn an_idle_semaphore_that_an_operator_closed_is_kept() {
     let mut keeper = keeper();
@@ -122,7 +122,7 @@ fn an_idle_semaphore_that_an_operator_closed_is_kept() {
     assert_eq!(closed.capacity.value(), 0);
 }
 
-/// P7: also in a batch that reads the templates from the start, since a command in it follows one.
+/// P7: the same in a batch that reads the templates from the start, for an upkeep command in it.
 #[test]
 fn a_semaphore_begins_with_the_stores_epoch_beside_one_that_follows_its_template() {
     let mut keeper = keeper();
@@ -143,7 +143,7 @@ fn a_semaphore_begins_with_the_stores_epoch_beside_one_that_follows_its_template
     assert_eq!(request.permits[0].fence, epoch.fence() + 1);
 }
 
-/// Writes the entry of a process with one waiter in the line of `k/a`, which nobody holds afterwards.
+/// Writes the entry of a process with one waiter in the line of `k/a`. Nobody holds that afterwards.
 fn unused_with_a_waiter() -> (Keeper, Command) {
     let mut keeper = keeper();
     keeper.grant(&ask("x", &[("k/a", 1)]));
@@ -226,7 +226,7 @@ fn a_semaphore_follows_its_template_until_it_is_resized_by_hand() {
     assert_eq!(keeper.rows.semaphores[&name("k/a")].capacity, capacity(7));
 }
 
-/// A batch in which `noisy` waiters lack `k/a`, and then one asks for another key.
+/// A batch in which `noisy` waiters lack `k/a`, and then a caller asks for another key.
 fn beside_a_saturated_key(decide: fn(Loaded, &[Command]) -> Decision) -> Vec<Outcome> {
     let mut keeper = keeper();
     keeper.grant(&ask("held", &[("k/a", 1), ("all", 1)]));
@@ -259,7 +259,7 @@ fn a_waiter_that_reserves_without_its_key_is_caught() {
     assert!(!is_granted(&outcomes[2]), "the line of `all` is held up");
 }
 
-/// P11: those who wait for one key are served in their order, and one that lacks no key reserves its other semaphores.
+/// P11: waiters for one key are served in their order, and a waiter that lacks no key reserves its other semaphores.
 fn behind_in_one_key(decide: fn(Loaded, &[Command]) -> Decision) -> Vec<Outcome> {
     let mut keeper = Keeper::with(&[("all", 1)]);
     keeper.rows.templates = vec![template("k/*", 2, 5_000)];
@@ -280,7 +280,7 @@ fn waiters_for_one_key_keep_their_order() {
     assert!(is_granted(&outcomes[2]), "{outcomes:?}");
 }
 
-/// Broken on purpose: a waiter that lacks a key reserves not even that.
+/// Broken on purpose: a waiter that lacks a key does not even reserve that key.
 #[test]
 fn a_waiter_that_does_not_reserve_its_key_is_caught() {
     let outcomes = behind_in_one_key(|loaded, commands| {

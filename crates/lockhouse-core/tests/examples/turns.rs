@@ -1,4 +1,4 @@
-//! P11: a line of those who wait, as a batch of it sees it.
+//! P11: a line of waiters, as one batch sees it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use lockhouse_core::{Cause, Command, Outcome, PlaceInLine, Priority, Refusal, Tu
 use crate::keeper::{Keeper, ask, end, exhausted};
 use crate::words::name;
 
-/// Waits as the one of `number`.
+/// An ask of waiter `number`.
 fn waits(number: u64, id: &str, permits: &[(&str, u32)]) -> Command {
     Command::Acquire {
         ask: ask(id, permits),
@@ -19,7 +19,7 @@ fn waits(number: u64, id: &str, permits: &[(&str, u32)]) -> Command {
     }
 }
 
-/// Asks once, as the one of `number`.
+/// An ask of caller `number`, without a wait.
 fn tries(number: u64, id: &str, permits: &[(&str, u32)]) -> Command {
     let Command::Acquire { ask, turn } = waits(number, id, permits) else {
         unreachable!("that is what it makes")
@@ -68,7 +68,7 @@ fn released_permits_go_to_the_first_waiter() {
     assert!(keeper.is_live("first"));
 }
 
-/// One who came later and was decided earlier holds nobody back.
+/// A waiter that came later, and is decided earlier, holds nobody back.
 #[test]
 fn an_earlier_ask_does_not_wait_for_later_ones() {
     let mut keeper = Keeper::with(&[("a", 2)]);
@@ -79,7 +79,7 @@ fn an_earlier_ask_does_not_wait_for_later_ones() {
     assert!(outcomes[1].is_ok());
 }
 
-/// P5: it asks for nothing more.
+/// P5: a repeated ask takes no more permits.
 #[test]
 fn a_repeated_ask_gets_its_grant_while_others_wait() {
     let mut keeper = Keeper::with(&[("a", 1)]);
@@ -96,7 +96,7 @@ fn a_repeated_ask_gets_its_grant_while_others_wait() {
     assert_eq!(outcomes[2], Err(conflict));
 }
 
-/// Others need not wait for what may never come.
+/// Such an ask may never be granted, so other callers need not wait for it.
 #[test]
 fn an_ask_above_the_capacity_holds_nobody_back() {
     let mut keeper = Keeper::with(&[("a", 1)]);

@@ -1,6 +1,6 @@
-//! A rule that does not hold, and how to say so.
+//! A broken rule, and its report.
 
-/// A rule that does not hold: a promise by its number, `answers` or `changes`.
+/// A broken rule: a promise by its number, `answers` or `changes`.
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) rule: &'static str,

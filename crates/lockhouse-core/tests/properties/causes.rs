@@ -7,8 +7,8 @@ use lockhouse_core::{Cause, Command, EndReason, Owner, Reply, Request, State, Ti
 use crate::broken::{Check, ensure};
 use crate::commit::Commit;
 
-/// P3: what a command ended had the cause that the command gave; or it was past its time, and the
-/// command looked for what is due.
+/// P3: a request that a command ended had the cause that the command gave, or it had expired, and the command looked for
+/// due requests.
 pub(crate) fn ends_for_its_cause(commit: &Commit<'_>) -> Check {
     for (i, cause, answered) in commit.ends_now() {
         let id = &answered.external_id;
@@ -44,7 +44,7 @@ pub(crate) fn ends_for_its_cause(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// P3: an end names who asked for it, and nobody else.
+/// P3: an end names the caller that asked for it, and nobody else.
 pub(crate) fn names_the_caller_that_ended_it(commit: &Commit<'_>) -> Check {
     for (id, row) in &commit.after.requests {
         let asked_for = matches!(
@@ -71,9 +71,8 @@ pub(crate) fn names_the_caller_that_ended_it(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// P10: what an owner was last told of its session is what is kept, and the sessions of others
-/// are as they were; but one whose silence ended something never goes on, and who goes on with one
-/// that has ended is told.
+/// P10: the rows have the session that its owner was last told of, and the sessions of other owners are unchanged. A
+/// session whose silence ended a request never goes on, and an owner that continues an ended session learns it.
 pub(crate) fn sessions_are_kept(commit: &Commit<'_>) -> Check {
     let mut expected = commit.before.owners.clone();
     let answered = commit.commands.iter().zip(commit.outcomes);
@@ -114,12 +113,15 @@ pub(crate) fn sessions_are_kept(commit: &Commit<'_>) -> Check {
         }
     }
     ensure(expected == commit.after.owners, "P10", || {
-        format!("kept is {:?}, told was {expected:?}", commit.after.owners)
+        format!(
+            "the rows have {:?}, the answers {expected:?}",
+            commit.after.owners
+        )
     })
 }
 
-/// Whether the owner's session had lapsed when the command at `i` had its turn. One that the batch
-/// itself renewed can't have lapsed by then, the time being the same.
+/// Whether the owner's session had lapsed when the command at `i` had its turn. A session that the batch itself renewed
+/// can't have lapsed, as the time is the same.
 fn was_silent(commit: &Commit<'_>, i: usize, owner: &Owner) -> bool {
     let about_it = |command: &Command| match command {
         Command::Heartbeat {

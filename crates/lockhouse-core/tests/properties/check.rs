@@ -1,4 +1,4 @@
-//! Drives a `decide` through a sequence, and says what it breaks.
+//! Runs a sequence through a `decide`, and returns the rules that it breaks.
 
 use lockhouse_core::{Command, Decision, Loaded, Outcome, Template, Timestamp};
 
@@ -9,11 +9,11 @@ use crate::promises;
 use crate::rows::Rows;
 use crate::sequences::Step;
 
-/// The real one, or a wrong one.
+/// The real `decide`, or a broken one.
 pub(crate) type Decide = fn(Loaded, &[Command]) -> Decision;
 
-/// Commits each step and compares it with the model and with the promises. Stops at the first commit
-/// that breaks something, and says all that it breaks.
+/// Commits each step, and compares it with the model and with the promises. Stops at the first commit that breaks a rule,
+/// and returns all rules that it breaks.
 pub(crate) fn check(decide: Decide, steps: &[Step]) -> Result<(), Vec<Broken>> {
     let mut rows = Rows::default();
     let mut model = Model::default();
@@ -75,7 +75,7 @@ fn commit(decide: Decide, rows: &mut Rows, model: &mut Model, step: &Step) -> Ve
 }
 
 impl Rows {
-    /// These are all templates from now on, if they change.
+    /// Replaces all templates, if they change.
     pub(crate) fn set_templates(&mut self, templates: &Option<Vec<Template>>) {
         if let Some(templates) = templates {
             self.templates.clone_from(templates);

@@ -19,7 +19,7 @@ pub(crate) struct Commit<'a> {
 }
 
 impl Commit<'_> {
-    /// Every ask that was granted, what it was answered, and whether it was granted just then.
+    /// Every granted ask, its answer, and whether it was granted just then.
     pub(crate) fn granted_replies(&self) -> impl Iterator<Item = (&Ask, &Request, bool)> {
         let answers = self.commands.iter().zip(self.outcomes);
         answers.filter_map(|(command, outcome)| match (command.ask()?, outcome) {
@@ -35,8 +35,7 @@ impl Commit<'_> {
             .map(|(ask, request, _)| (ask, request))
     }
 
-    /// The commands that, so their answers say, ended a request just then: which of the batch each
-    /// is, its cause, and the request.
+    /// The commands whose answers say that they ended a request: the index in the batch, the cause, and the request.
     pub(crate) fn ends_now(&self) -> impl Iterator<Item = (usize, &Cause, &Request)> {
         let answers = self.commands.iter().zip(self.outcomes).enumerate();
         answers.filter_map(|(i, answer)| match answer {
@@ -60,7 +59,7 @@ impl Commit<'_> {
         ids.into_iter()
     }
 
-    /// Whether the request was live before, and past its time.
+    /// Whether the request was live before, and past its TTL.
     pub(crate) fn was_due(&self, id: &ExternalId) -> bool {
         let before = self.before.requests.get(id).filter(|row| is_live(row));
         let expires_at = before.filter(|row| row.finished_at.is_none());
@@ -87,7 +86,7 @@ impl Commit<'_> {
             _ => None,
         });
         let rows = before.into_iter().chain(defined).map(|row| row.capacity);
-        // A template makes it where it is missing, or is deleted by the commit.
+        // A template creates a semaphore that is missing, or that the commit deletes.
         let is_missing = before.is_none()
             || self.commands.iter().any(|command| {
                 matches!(command, Command::Delete { name: its } | Command::Follow { name: its } if its == name)

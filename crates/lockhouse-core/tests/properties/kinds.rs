@@ -1,4 +1,4 @@
-//! All there is to answer, in words.
+//! All kinds of answers, in words.
 
 use lockhouse_core::{Cause, Command, Definition, EndReason, Outcome, Refusal, Reply, Request};
 

@@ -1,5 +1,4 @@
-//! A log of all events. Every fact is derived by reading the log from its beginning. Nothing is
-//! counted on the way, so no count can be wrong.
+//! A log of all events. Every question reads the log from its beginning. The log keeps no counts, so none can be wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +7,7 @@ use lockhouse_core::{
     Request, SemaphoreName, Slots, State, Template, Timestamp, Ttl,
 };
 
-/// One thing that happened.
+/// An event, and its time.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) at: Timestamp,
@@ -17,23 +16,23 @@ pub(crate) struct Entry {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// Created, or resized if it was there.
+    /// A semaphore was created, or resized if it existed.
     Defined {
         name: SemaphoreName,
         capacity: Capacity,
         slotted: bool,
-        /// Whether it is created as one of its template's.
+        /// The template as whose semaphore it was created.
         of_template: Option<Pattern>,
         changed_by: Option<Owner>,
         note: Option<Note>,
     },
-    /// Created by its template, for a grant.
+    /// A template created a semaphore, for a grant.
     Made {
         name: SemaphoreName,
         capacity: Capacity,
         template: Pattern,
     },
-    /// Resized with its template.
+    /// A semaphore was resized with its template.
     Followed {
         name: SemaphoreName,
         capacity: Capacity,
@@ -44,14 +43,14 @@ pub(crate) enum Event {
     Deleted(SemaphoreName),
     Granted(Ask),
     Renewed(ExternalId, Ttl),
-    /// By the holder, in its own transaction.
+    /// A holder finished the request in its own transaction.
     Finished(ExternalId),
     Ended(ExternalId, Cause),
     Heard(Owner, Ttl),
     Left(Owner),
 }
 
-/// The capacity in force, if the semaphore is there.
+/// The capacity in force, if the semaphore exists.
 pub(crate) fn capacity(log: &[Entry], semaphore: &SemaphoreName) -> Option<Capacity> {
     let mut in_force = None;
     for entry in log {
@@ -70,7 +69,7 @@ pub(crate) fn capacity(log: &[Entry], semaphore: &SemaphoreName) -> Option<Capac
     in_force
 }
 
-/// The sum of what live requests hold of the semaphore.
+/// The sum of the semaphore's live permits.
 pub(crate) fn live_permits(log: &[Entry], semaphore: &SemaphoreName) -> u32 {
     grants(log)
         .filter(|ask| end(log, &ask.external_id).is_none())
@@ -78,7 +77,7 @@ pub(crate) fn live_permits(log: &[Entry], semaphore: &SemaphoreName) -> u32 {
         .sum()
 }
 
-/// Whether the semaphore is there and has slots.
+/// Whether the semaphore exists and has slots.
 pub(crate) fn is_slotted(log: &[Entry], semaphore: &SemaphoreName) -> bool {
     let mut in_force = false;
     for entry in log {
@@ -93,7 +92,7 @@ pub(crate) fn is_slotted(log: &[Entry], semaphore: &SemaphoreName) -> bool {
     in_force
 }
 
-/// The slots that each request was ever granted on the semaphore: the lowest that nobody held just then.
+/// The slots that each request was granted on the semaphore: the lowest slots that were free at that time.
 pub(crate) fn slots_granted<'a>(
     log: &'a [Entry],
     semaphore: &SemaphoreName,
@@ -117,7 +116,7 @@ pub(crate) fn slots_granted<'a>(
     ever
 }
 
-/// The last fence: how many grants on the semaphore and changes of its capacity there were.
+/// The last fence: the number of grants on the semaphore and of changes of its capacity.
 pub(crate) fn fence(log: &[Entry], semaphore: &SemaphoreName) -> u64 {
     let takes_one = |(i, entry): &(usize, &Entry)| match &entry.event {
         Event::Granted(ask) => held(ask, semaphore) > 0,
@@ -145,7 +144,7 @@ pub(crate) fn end<'a>(log: &'a [Entry], id: &ExternalId) -> Option<(&'a Cause, T
     })
 }
 
-/// The word for how it ended.
+/// The reason of an end by `cause`.
 pub(crate) fn reason(cause: &Cause) -> EndReason {
     match cause {
         Cause::Released { .. } => EndReason::Released,
@@ -172,8 +171,8 @@ pub(crate) fn granted_at(log: &[Entry], id: &ExternalId) -> Option<Timestamp> {
     })
 }
 
-/// The owner's session, lapsed or not, unless it said goodbye or was never heard of. Its silence, once
-/// it has ended something, is for good.
+/// The owner's session, lapsed or not, unless the owner said goodbye or never sent a heartbeat. A session whose silence
+/// ended a request never goes on.
 pub(crate) fn session(log: &[Entry], owner: &Owner) -> Option<OwnerSession> {
     let last = log.iter().rposition(
         |entry| matches!(&entry.event, Event::Heard(who, _) | Event::Left(who) if who == owner),
@@ -193,7 +192,7 @@ pub(crate) fn session(log: &[Entry], owner: &Owner) -> Option<OwnerSession> {
     })
 }
 
-/// When its holder finished the request.
+/// When the holder finished the request.
 pub(crate) fn finished_at(log: &[Entry], id: &ExternalId) -> Option<Timestamp> {
     log.iter().find_map(|entry| match &entry.event {
         Event::Finished(finished) if finished == id => Some(entry.at),
@@ -201,7 +200,7 @@ pub(crate) fn finished_at(log: &[Entry], id: &ExternalId) -> Option<Timestamp> {
     })
 }
 
-/// The time to live that the request was last given, and when that is over.
+/// The last TTL of the request, and when it passes.
 pub(crate) fn expiry(log: &[Entry], id: &ExternalId) -> Option<(Ttl, Timestamp)> {
     let mut given = log.iter().filter_map(|entry| match &entry.event {
         Event::Granted(ask) if ask.external_id == *id => Some((ask.ttl?, entry.at)),

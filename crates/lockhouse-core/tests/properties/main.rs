@@ -1,8 +1,8 @@
 //! Properties of `decide`, on random sequences of batches.
 //!
-//! Each is compared with a model that reads a log from its beginning for every question, and with
-//! the promises P1 to P8 as anybody can read them off the rows. Then `decide` is broken on purpose,
-//! and each break must be caught. `PROPTEST_CASES` says how many sequences to try.
+//! Each sequence is compared with a model that reads a log from its beginning for every question, and with the promises P1 to
+//! P8 as the rows show them. Then `decide` is broken on purpose, and each break must be caught. `PROPTEST_CASES` is the
+//! number of sequences to try.
 
 mod broken;
 mod causes;
@@ -36,9 +36,8 @@ use rows::Rows;
 use sequences::{Step, sequences};
 
 proptest! {
-    /// P1 to P8. Every answer and every list of changes is the model's, so the changes are sorted,
-    /// nothing is written that did not change, and what was granted and ended in a batch is one
-    /// insert. And the promises hold on the rows after each commit.
+    /// P1 to P8. Every answer and every list of changes is the model's. So changes are sorted, no unchanged row is written, and
+    /// a request that a batch granted and ended is one insert. The promises hold on the rows after each commit.
     #[test]
     fn decide_keeps_its_promises_and_answers_as_the_model(steps in sequences()) {
         if let Err(broken) = check(decide, &steps) {
@@ -70,7 +69,7 @@ proptest! {
         }
     }
 
-    /// A batch whose every command is refused saves nothing, but for the end of what was over.
+    /// A batch in which every command is refused saves only the ends of requests that were over.
     #[test]
     fn refused_commands_leave_no_trace(steps in sequences()) {
         let mut rows = Rows::default();
@@ -90,7 +89,7 @@ proptest! {
         }
     }
 
-    /// P5: the same batch again, at the same time, is answered and grants nothing more.
+    /// P5: the same batch again, at the same time, is answered, and grants nothing more.
     #[test]
     fn asking_again_grants_nothing_more(steps in sequences()) {
         let mut rows = Rows::default();
@@ -116,7 +115,7 @@ fn granted_now(outcome: &Outcome) -> Option<&ExternalId> {
     }
 }
 
-/// The sequences are worth something: all there is to answer comes up in them.
+/// The sequences are useful: every kind of answer comes up in them.
 #[test]
 fn sequences_reach_every_answer() {
     let mut seen = BTreeSet::new();

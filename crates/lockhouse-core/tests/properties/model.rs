@@ -1,6 +1,6 @@
-//! The rules once more, on a log that is only ever added to: slow, and plain enough to be believed.
+//! A second implementation of the rules, on a log that only grows. It is slow, and simple enough to be read and believed.
 //!
-//! It shares words with `decide`, and no code. The changes to save are derived from the log too.
+//! It shares types with `decide`, and no code. The changes to save are derived from the log too.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ impl Model {
         }
     }
 
-    /// Whether `cause` is one to end a live request for that is not past its time.
+    /// Whether `cause` is a reason to end a live request that has not expired.
     fn holds(&self, now: Timestamp, id: &ExternalId, cause: &Cause) -> bool {
         let ask = log::grant(&self.log, id).expect("it is live");
         match cause {
@@ -123,12 +123,13 @@ impl Model {
         }
     }
 
-    /// All templates from now on.
+    /// Replaces all templates.
     pub(crate) fn set_templates(&mut self, now: Timestamp, templates: &[Template]) {
         self.add(now, Event::Templates(templates.to_vec()));
     }
 
-    /// Is deleted if nobody has used it for so long, or else is resized; neither if an operator has resized it.
+    /// Deletes a template's semaphore that was unused for long enough, or else resizes it. Leaves it unchanged if an operator
+    /// has resized it.
     fn follow(&mut self, now: Timestamp, name: &SemaphoreName) -> Outcome {
         let Some(capacity) = log::capacity(&self.log, name) else {
             return Err(Refusal::UnknownSemaphore(vec![name.clone()]));

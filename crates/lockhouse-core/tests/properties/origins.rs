@@ -1,10 +1,10 @@
-//! Templates, and what they made, read from the log.
+//! Templates and their semaphores, read from the log.
 
 use lockhouse_core::{Line, Origin, Semaphore, SemaphoreName, Template, Timestamp};
 
 use crate::log::{self, Entry, Event};
 
-/// The templates that there are.
+/// The current templates.
 fn templates(log: &[Entry]) -> &[Template] {
     let last = log.iter().rev().find_map(|entry| match &entry.event {
         Event::Templates(templates) => Some(&templates[..]),
@@ -13,7 +13,7 @@ fn templates(log: &[Entry]) -> &[Template] {
     last.unwrap_or_default()
 }
 
-/// The template that makes `name`: that with the longest pattern.
+/// The template that makes `name`: the one with the longest pattern.
 pub(crate) fn template<'a>(log: &'a [Entry], name: &SemaphoreName) -> Option<&'a Template> {
     let all = templates(log).iter();
     let matching = all.filter(|template| {
@@ -23,7 +23,7 @@ pub(crate) fn template<'a>(log: &'a [Entry], name: &SemaphoreName) -> Option<&'a
     matching.max_by_key(|template| template.pattern.as_str().len())
 }
 
-/// The template of that very pattern.
+/// The template with the pattern of `origin`.
 pub(crate) fn followed<'a>(log: &'a [Entry], origin: &Origin) -> Option<&'a Template> {
     let mut all = templates(log).iter();
     all.find(|template| template.pattern == origin.template)
@@ -60,7 +60,7 @@ pub(crate) fn of(log: &[Entry], semaphore: &SemaphoreName) -> Option<Origin> {
             },
             Event::Deleted(name) if name == semaphore => origin = None,
             Event::Granted(ask) if log::held(ask, semaphore) > 0 => {
-                // Kept to the second.
+                // The time of the last use is kept to the second.
                 let is_later = |was: Timestamp| {
                     entry.at.as_millisecond().abs_diff(was.as_millisecond()) >= 1_000
                 };
@@ -74,7 +74,7 @@ pub(crate) fn of(log: &[Entry], semaphore: &SemaphoreName) -> Option<Origin> {
     origin
 }
 
-/// The semaphore that is not there, as a template would make it.
+/// A missing semaphore, as a template would make it.
 pub(crate) fn made(log: &[Entry], name: &SemaphoreName, now: Timestamp) -> Option<Semaphore> {
     let template = template(log, name)?;
     Some(Semaphore {

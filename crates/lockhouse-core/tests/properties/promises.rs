@@ -1,7 +1,6 @@
-//! P1 to P8, read off the rows before and after a commit and the answers that it gave.
+//! P1 to P8, checked on the rows before and after a commit, and on its answers.
 //!
-//! Nothing here knows how a command is decided, so a rule that is wrong in `decide` and in the
-//! model alike is caught all the same.
+//! The checks do not use the rules of decisions, so they also catch a rule that is wrong in both `decide` and the model.
 
 use lockhouse_core::{Capacity, Command, Count, EndReason, Grant, Reply, SemaphoreName, State};
 
@@ -10,7 +9,7 @@ use crate::causes;
 use crate::commit::{Commit, is_live};
 use crate::slots;
 
-/// Whatever the commit breaks.
+/// All promises that the commit breaks.
 pub(crate) fn broken_by(commit: &Commit<'_>) -> Vec<Broken> {
     let checks = [
         capacity,
@@ -34,7 +33,7 @@ pub(crate) fn broken_by(commit: &Commit<'_>) -> Vec<Broken> {
         .collect()
 }
 
-/// P1: where something was granted, the live sum is at most a capacity that the commit had in force.
+/// P1: after a grant on a semaphore, its live sum is at most a capacity that was in force during the commit.
 fn capacity(commit: &Commit<'_>) -> Check {
     for permit in commit.grants().flat_map(|(_, granted)| &granted.permits) {
         let name = &permit.semaphore;
@@ -47,7 +46,7 @@ fn capacity(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// P2: `in_use` is the live sum. And a semaphore never goes away while it is held.
+/// P2: `in_use` is the live sum. A held semaphore is never deleted.
 fn conservation(commit: &Commit<'_>) -> Check {
     for (name, row) in &commit.after.semaphores {
         let live = commit.after.live_permits(name);
@@ -64,7 +63,7 @@ fn conservation(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// P3: a request ends at most once, and only by a command that ends it or by its own time.
+/// P3: a request ends at most once, and only by a command that ends it or by its expiry.
 fn ends_once(commit: &Commit<'_>) -> Check {
     for id in commit.before.requests.keys().chain(commit.ids()) {
         let was_live = commit.before.requests.get(id).map(is_live);
@@ -96,8 +95,8 @@ fn ends_once(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// P4: an ended request does not change; a due one can only expire; one that its holder finished is only released; an
-/// unknown one stays unknown.
+/// P4: an ended request does not change. A due request can only expire. A request that its holder finished is only released.
+/// An unknown request stays unknown.
 fn end_is_the_end(commit: &Commit<'_>) -> Check {
     for (id, before) in &commit.before.requests {
         ensure(
@@ -151,8 +150,8 @@ fn end_is_the_end(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// P5: an id is granted once, to one ask, with the same permits and fences for ever; and an ask
-/// that was not granted leaves nothing behind.
+/// P5: an id is granted once, to one ask, with the same permits and fences for ever. An ask that was not granted leaves no
+/// row.
 fn idempotency(commit: &Commit<'_>) -> Check {
     for (id, row) in &commit.after.requests {
         let grants = commit.grants().filter(|(ask, _)| ask.external_id == *id);
@@ -181,7 +180,7 @@ fn idempotency(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// P6: what was granted now is there with every permit of the ask; what was refused has none.
+/// P6: a granted request has every permit of the ask, and a refused ask has none.
 fn all_or_nothing(commit: &Commit<'_>) -> Check {
     for (ask, _) in commit.grants() {
         let row = commit.after.requests.get(&ask.external_id);
@@ -191,8 +190,7 @@ fn all_or_nothing(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// P7: a grant's fence is above all that were there, in the order of the answers; and a
-/// semaphore's fence never falls.
+/// P7: a grant's fence is above all earlier fences, in the order of the answers. A semaphore's fence never falls.
 fn fences_rise(commit: &Commit<'_>) -> Check {
     for (name, after) in &commit.after.semaphores {
         let mut last = commit
@@ -217,7 +215,7 @@ fn fences_rise(commit: &Commit<'_>) -> Check {
     ensure(gone.is_none(), "P7", || format!("{gone:?} lost its fence"))
 }
 
-/// P8: what a grant has left is told by the store's clock, as its expiry is.
+/// P8: the remaining time of a grant is by the store's clock, like its expiry.
 fn one_clock(commit: &Commit<'_>) -> Check {
     for (command, outcome) in commit.commands.iter().zip(commit.outcomes) {
         let Ok(Reply::Granted { request, lasts, .. }) = outcome else {

@@ -1,8 +1,7 @@
-//! The tables of a store and nothing else: loads what `decide` is given, saves what it says.
+//! The tables of a store, which load the input of `decide` and save its changes.
 //!
-//! It saves as SQL would. Semaphores are written by name; a request's insert fails if the id is
-//! there; an update of a request that is not live touches no row, and neither does the deletion of
-//! a session that is not there. A save that fails leaves no trace.
+//! They save as SQL would. Semaphores are written by name. A request's insert fails if the id exists. An update of a request
+//! that is not live touches no row, and neither does the deletion of a missing session. A failed save leaves no trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +21,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Only the rows that `commands` touch.
+    /// Loads only the rows that `commands` touch.
     pub(crate) fn load(&self, now: Timestamp, commands: &[Command]) -> Loaded {
         let mut footprint = Footprint::of(commands, []);
         let first = self.select(now, &footprint);
@@ -72,7 +71,7 @@ impl Rows {
         }
     }
 
-    /// Saves all of `changes`; or nothing, and names the id whose insert failed.
+    /// Saves all of `changes`, or none. Then the error is the id whose insert failed.
     pub(crate) fn save(&mut self, changes: &Changes) -> Result<(), ExternalId> {
         let mut after = self.clone();
         for semaphore in &changes.semaphores {

@@ -61,7 +61,7 @@ pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
                 touched.extend(ask.permits().map(|(name, _)| name));
             }
             Event::Renewed(id, _) => _ = renewed.insert(id),
-            // Its holder has saved that.
+            // The holder has saved that.
             Event::Finished(_) => {}
             Event::Ended(id, cause) => {
                 ended.insert(id);
@@ -78,7 +78,7 @@ pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
     }
     let row = |name: &SemaphoreName| semaphores::row(log, name);
     let is_freed = |name: &&SemaphoreName| {
-        // A template makes it with all its permits free, and the grant that it is for takes some.
+        // A template creates the semaphore with all permits free, and the grant takes some of them.
         let made = log[start..]
             .iter()
             .rev()

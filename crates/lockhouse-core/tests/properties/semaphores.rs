@@ -5,7 +5,7 @@ use lockhouse_core::{Line, Semaphore, SemaphoreName};
 use crate::log::{self, Entry, Event};
 use crate::origins;
 
-/// The semaphore, there or deleted; `None` if it was never defined.
+/// The semaphore, existing or deleted. `None` if it was never defined.
 pub(crate) fn row(log: &[Entry], semaphore: &SemaphoreName) -> Option<Semaphore> {
     let mut defined = None;
     let mut created_at = None;
@@ -28,7 +28,7 @@ pub(crate) fn row(log: &[Entry], semaphore: &SemaphoreName) -> Option<Semaphore>
         }
     }
     let (capacity, updated_at) = defined?;
-    // A row that was deleted stays as it was.
+    // A deleted row stays unchanged.
     let until = log.iter().rposition(|entry| {
         matches!(&entry.event, Event::Defined { name, .. } | Event::Made { name, .. } if name == semaphore)
     })?;

@@ -16,30 +16,30 @@ use crate::words::{at, capacity, count, id, name, owner, ttl};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Names that templates match, one of them two.
+/// Names that templates match. Two templates match one of them.
 const KEYS: [&str; 2] = ["k/x", "k/y"];
 const PATTERNS: [&str; 2] = ["k/*", "k/x*"];
 const IDS: u32 = 12;
 
-/// One batch, and what the store's clock shows when it is decided.
+/// One batch, and the time of the store's clock at its decision.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) now: Timestamp,
-    /// All templates from now on, if they change before it.
+    /// All templates, if they change before the batch.
     pub(crate) templates: Option<Vec<Template>>,
-    /// Requests that their holders finish before it, in transactions of their own.
+    /// Requests that their holders finish before the batch, in their own transactions.
     pub(crate) finishes: Vec<ExternalId>,
     pub(crate) commands: Vec<Command>,
 }
 
-/// Up to 20 batches of 1 to 6 commands. The clock stands still, goes on by less or by more than
-/// the times to live, and now and then is set back.
+/// Up to 20 batches of 1 to 6 commands. Between batches the clock stands still, moves by less or more than the TTLs, or now
+/// and then is set back.
 pub(crate) fn sequences() -> impl Strategy<Value = Vec<Step>> {
     let finishes = prop_oneof![3 => Just(Vec::new()), 1 => vec(ids(), 1..=2)];
     steps(commands().boxed(), finishes.boxed(), templates().boxed())
 }
 
-/// The same with most asks in their turn, for semaphores that are there.
+/// The same with most asks in their turn, for semaphores that exist.
 pub(crate) fn sequences_in_turn() -> impl Strategy<Value = Vec<Step>> {
     let in_turn = (asks(), turns()).prop_map(|(ask, turn)| Command::Acquire { ask, turn });
     let commands = prop_oneof![1 => commands(), 1 => in_turn].boxed();
@@ -153,8 +153,7 @@ fn defines() -> impl Strategy<Value = Command> {
     )
 }
 
-/// Every cause: mostly of the owner that the request usually has, else of any; and of ages that it
-/// has reached and has not.
+/// Every cause, mostly of the request's usual owner, or else of any. Ages are above and below the request's age.
 fn ends() -> impl Strategy<Value = Command> {
     let whose = option::weighted(0.3, option::weighted(0.8, owner_names()));
     let ages = prop_oneof![4 => 0_u64..40, 1 => Just(1_000)].prop_map(Duration::from_millis);
@@ -190,7 +189,7 @@ fn capacities() -> impl Strategy<Value = Capacity> {
     prop_oneof![1 => Just(0), 6 => 1_u32..=6, 1 => Just(MAX_COUNT)].prop_map(capacity)
 }
 
-/// Mostly the usual ask of an id, so that it is asked again and again; else any.
+/// Mostly the usual ask of an id, so that asks repeat, or else any ask.
 fn asks() -> impl Strategy<Value = Ask> {
     let counts = prop_oneof![12 => 1_u32..=3, 1 => Just(MAX_COUNT)].prop_map(count);
     let any_permits = btree_map(names(), counts, 1..=3);
@@ -205,14 +204,14 @@ fn asks() -> impl Strategy<Value = Ask> {
     })
 }
 
-/// Each id's own, on one to three semaphores.
+/// The usual ask of each id, on one to three semaphores.
 fn usual_ask(number: u32) -> (BTreeMap<SemaphoreName, Count>, Option<Owner>) {
     let asks_for = 1 + number % 7;
     let plain = (0..)
         .zip(NAMES)
         .filter(|(bit, _)| asks_for & (1 << bit) != 0)
         .map(|(bit, text)| (name(text), count(1 + (number + bit) % 2)));
-    // Every other id also wants one that a template makes.
+    // Every other id also wants a semaphore that a template makes.
     let key = KEYS.into_iter().nth(number as usize % 4);
     let permits = plain.chain(key.map(|text| (name(text), count(1))));
     (permits.collect(), usual_owner(number))

@@ -6,8 +6,8 @@ use crate::broken::{Check, ensure};
 use crate::commit::{Commit, is_live};
 use crate::rows::Rows;
 
-/// P1: each slot is of one live permit, and a permit has as many as its count. A permit of a semaphore without slots
-/// has none.
+/// P1: each slot belongs to one live permit, and a permit has as many slots as its count. A permit of a semaphore without
+/// slots has none.
 pub(crate) fn held_by_one(commit: &Commit<'_>) -> Check {
     for (name, row) in &commit.after.semaphores {
         let mut held = Slots::default();

@@ -1,7 +1,7 @@
-//! P11: asks in their turn, against a line that is kept one ask at a time.
+//! P11: asks in their turn, against a line that takes one ask at a time.
 //!
-//! The line knows plain asks only: it decides each command alone, and keeps a list of all who were
-//! refused and wait. Before a grant it checks that list.
+//! The line uses asks without turns. It decides each command alone, and keeps a list of all refused asks that wait. Before a
+//! grant it checks that list.
 
 use lockhouse_core::{
     Ask, Command, Decision, Loaded, Outcome, Refusal, Reply, SemaphoreName, Turn, decide,
@@ -27,7 +27,7 @@ proptest! {
         }
     }
 
-    /// Where nobody waits, a turn changes nothing.
+    /// Without waiters, a turn changes nothing.
     #[test]
     fn a_turn_of_a_lone_waiter_changes_nothing(steps in sequences_in_turn()) {
         let mut rows = Rows::default();
@@ -143,7 +143,7 @@ fn others_ahead(ask: &Ask, turn: &Turn, waiting: &[(&Ask, &Turn)]) -> Vec<Semaph
     names.filter(ahead).cloned().collect()
 }
 
-/// P11, off the answers alone: nobody was granted what one ahead of him was refused before.
+/// P11, by the answers alone: no ask was granted permits that a waiter ahead of it was refused before.
 fn overtaken(commands: &[Command], outcomes: &[Outcome]) -> Vec<Broken> {
     let mut broken = Vec::new();
     for (i, (command, outcome)) in commands.iter().zip(outcomes).enumerate() {
@@ -242,7 +242,7 @@ fn being_held_back_by_a_caller_that_does_not_wait_is_caught() {
     });
 }
 
-/// The same grant again is no overtaking.
+/// A repeat of an earlier grant overtakes nobody.
 #[test]
 fn holding_back_a_repeated_ask_is_caught() {
     assert_caught("answers", |loaded, commands| {
@@ -260,7 +260,7 @@ fn holding_back_a_repeated_ask_is_caught() {
     });
 }
 
-/// No release can give what such an ask lacks.
+/// No release can free the permits that such an ask lacks.
 #[test]
 fn being_held_back_by_an_ask_that_exceeds_the_capacity_is_caught() {
     assert_caught("answers", |loaded, commands| {
@@ -298,8 +298,7 @@ fn held_back_by(loaded: Loaded, commands: &[Command], is_it: fn(&Refusal) -> boo
     decision
 }
 
-/// The sequences are worth something: those who are held back have room, and those who are first
-/// get it.
+/// The sequences have waiters that are held back although there is room, and waiters that are first and are granted it.
 #[test]
 fn sequences_hold_back_and_let_pass() {
     let mut runner = TestRunner::deterministic();

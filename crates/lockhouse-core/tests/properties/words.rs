@@ -1,4 +1,4 @@
-//! Short ways to say names, numbers and times in a test.
+//! Short constructors of names, numbers and times for tests.
 
 use lockhouse_core::{Capacity, Count, ExternalId, Owner, SemaphoreName, Timestamp, Ttl};
 

@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, HashMap};
 use super::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
 use super::{Moved, Promise, Violation};
 
-/// How many of those that are live are shown where their sum is wrong.
+/// How many live permits are shown if their sum is wrong.
 const SHOWN: usize = 20;
 
 /// The inconsistencies of the rows, in words. Empty if there are none.
@@ -72,14 +72,14 @@ fn out_of_order(rows: &Rows, may_make: impl Fn(&str) -> bool) -> Vec<Violation> 
     found
 }
 
-/// P2: what is held is a semaphore's.
+/// P2: every held permit belongs to an existing semaphore.
 fn held_of_nothing(permits: &[&PermitRow]) -> Option<Violation> {
     let held = permits.iter().find(|permit| permit.released_at.is_none())?;
     let what = format!("{} is held, and is not there", held.semaphore);
     Some(Violation::new(Promise::P2, what).at([*held]))
 }
 
-/// P3: a request ends with a reason and a time, and has neither before.
+/// P3: an ended request has a reason and a time, and a live one has neither.
 fn ends_once(permit: &PermitRow) -> Option<Violation> {
     let ended = permit.released_at.is_some();
     let whole = permit.end_reason.is_some() == ended
@@ -88,7 +88,7 @@ fn ends_once(permit: &PermitRow) -> Option<Violation> {
     (!whole).then(|| Violation::new(Promise::P3, what).at([permit]))
 }
 
-/// P8: it expires when its time has passed, no sooner, and then ends in no other way.
+/// P8: a request expires when its TTL has passed, and no sooner. After that it ends in no other way.
 fn ends_by_its_time(permit: &PermitRow) -> Option<Violation> {
     let (expires_at, ended_at) = (permit.expires_at?, permit.released_at?);
     let expired = permit.end_reason.as_deref() == Some("expired");
@@ -96,20 +96,20 @@ fn ends_by_its_time(permit: &PermitRow) -> Option<Violation> {
     (expired != (expires_at <= ended_at)).then(|| Violation::new(Promise::P8, what).at([permit]))
 }
 
-/// P2: the counter is the sum of what is live.
+/// P2: the counter is the sum of the live permits.
 fn conservation(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Option<Violation> {
     let held = permits.iter().filter(|p| p.released_at.is_none());
     let live: i64 = held.clone().map(|p| p.count).sum();
     let (name, in_use) = (&semaphore.name, semaphore.in_use);
     let what = format!("{name}: in_use {in_use}, but {live} are live");
-    // With none to show, the one that came back last.
+    // Without a live permit, the permit that was released last is shown.
     let last = permits.iter().max_by_key(|p| p.released_at);
     let last = last.filter(|_| live == 0);
     let shown = held.chain(last).take(SHOWN).copied();
     (live != in_use).then(|| Violation::new(Promise::P2, what).at(shown))
 }
 
-/// P7: no fence twice, none beyond the semaphore's own, and later grants have greater ones.
+/// P7: no two grants have one fence, no fence is beyond the semaphore's, and later grants have greater fences.
 fn fences(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Vec<Violation> {
     let name = &semaphore.name;
     let mut found = Vec::new();
@@ -146,8 +146,7 @@ impl<'a> Capacities<'a> {
         Self { first, changes }
     }
 
-    /// The greatest that was in force at that time: a grant in the microsecond of a change may
-    /// have come before it or after.
+    /// The greatest capacity in force at `time`: a grant in the microsecond of a change may have come before or after it.
     fn at(&self, time: i64) -> i64 {
         let before = self.changes.partition_point(|c| c.changed_at < time);
         let (earlier, others) = self.changes.split_at(before);
@@ -157,7 +156,7 @@ impl<'a> Capacities<'a> {
     }
 }
 
-/// P1: at every grant, what was live then fits the capacity then in force.
+/// P1: at every grant, the live permits fit the capacity then in force.
 fn capacity(
     semaphore: &SemaphoreRow,
     capacities: &Capacities<'_>,
@@ -184,7 +183,7 @@ fn capacity(
             );
             return Some(Violation::new(Promise::P1, what).at([*permit]));
         }
-        // One granted and ended by the same commit takes no room from the next grant.
+        // A permit that one commit granted and ended takes no room from the next grant.
         if let Some(at) = permit.released_at {
             endings.push(Reverse((at, permit.count)));
         }
@@ -266,7 +265,7 @@ mod tests {
             new_capacity,
             changed_at,
         };
-        // From 3 to 1 at 20, and to 2 at 30.
+        // The capacity goes from 3 to 1 at 20, and to 2 at 30.
         let found = |permits| {
             let mut rows = rows(0, permits);
             rows.capacity_changes = vec![change(3, 1, 20), change(1, 2, 30)];

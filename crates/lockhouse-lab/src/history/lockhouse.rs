@@ -29,7 +29,7 @@ impl Recorded {
         }
     }
 
-    /// The client itself, for what need not be noted.
+    /// The client itself, for calls that need not be noted.
     pub fn lockhouse(&self) -> &Lockhouse {
         &self.lockhouse
     }
@@ -51,7 +51,7 @@ impl Recorded {
         record(&*self.notes, self.number, call, lost).await
     }
 
-    /// Pushes the expiry.
+    /// Renews a request.
     pub async fn renew(&self, id: &str, ttl_us: Option<u64>) -> Answer {
         let id = id.to_owned();
         let call = Call::Renew {
@@ -66,7 +66,7 @@ impl Recorded {
         record(&*self.notes, self.number, call, answer).await
     }
 
-    /// Gives back.
+    /// Releases a request.
     pub async fn release(&self, id: &str) -> Answer {
         let call = Call::Release { id: id.to_owned() };
         let answer = async { ended(self.lockhouse.release(id).await) };
@@ -83,14 +83,14 @@ impl Recorded {
         record(&*self.notes, self.number, call, lost).await
     }
 
-    /// Ends anybody's.
+    /// Ends a request of any owner by force.
     pub async fn force(&self, id: &str) -> Answer {
         let call = Call::Force { id: id.to_owned() };
         let answer = async { ended(self.lockhouse.force_release(id, None).await) };
         record(&*self.notes, self.number, call, answer).await
     }
 
-    /// Creates or resizes.
+    /// Creates or resizes a semaphore.
     pub async fn define(&self, semaphore: &str, capacity: u32) -> Answer {
         let call = Call::Define {
             semaphore: semaphore.to_owned(),
@@ -100,7 +100,7 @@ impl Recorded {
         record(&*self.notes, self.number, call, answer).await
     }
 
-    /// Creates or resizes, with slots.
+    /// Creates or resizes a semaphore with slots.
     pub async fn define_with_slots(&self, semaphore: &str, capacity: u32) -> Answer {
         let call = Call::Define {
             semaphore: semaphore.to_owned(),
@@ -121,7 +121,7 @@ impl Recorded {
         record(&*self.notes, self.number, call, answer).await
     }
 
-    /// Deletes.
+    /// Deletes a semaphore.
     pub async fn delete(&self, semaphore: &str) -> Answer {
         let call = Call::Delete {
             semaphore: semaphore.to_owned(),
@@ -130,7 +130,7 @@ impl Recorded {
         record(&*self.notes, self.number, call, answer).await
     }
 
-    /// Keeps what an owner holds.
+    /// Extends an owner's session.
     pub async fn heartbeat(&self, owner: &str, ttl: Duration) -> Answer {
         let call = Call::Heartbeat {
             owner: owner.to_owned(),
@@ -149,14 +149,14 @@ impl Recorded {
         record(&*self.notes, self.number, call, answer).await
     }
 
-    /// From here on it does nothing any more.
+    /// The client makes no calls from now on.
     pub fn die(self) {
         let place = self.notes.begin(self.number, Call::Die);
         self.notes.end(place, &Answer::Done);
     }
 }
 
-/// Asks for permits, and says how that was answered.
+/// Asks for permits, and returns the answer.
 pub(crate) async fn acquire(lockhouse: &Lockhouse, asked: &Asked, wait: Duration) -> Answer {
     let ask = match ask(asked) {
         Ok(ask) => ask,
@@ -171,7 +171,7 @@ pub(crate) async fn acquire(lockhouse: &Lockhouse, asked: &Asked, wait: Duration
     }
 }
 
-/// How a release was answered.
+/// The answer to a release.
 pub(crate) fn ended(released: Result<Released, Error>) -> Answer {
     match released {
         Ok(Released { request, now, .. }) => Answer::Ended {
@@ -209,7 +209,7 @@ fn held(request: &Request) -> Vec<Held> {
     permits.collect()
 }
 
-/// How an error answers the call.
+/// The answer that an error stands for.
 pub(crate) fn refused(error: &Error) -> Answer {
     if error.maybe_applied() {
         return Answer::Unknown;

@@ -15,18 +15,18 @@ pub struct Moved {
     pub since: u64,
     /// When the rows were read, by the monotonic clock.
     pub until: u64,
-    /// In the order of time. Those by other amounts must be hours apart.
+    /// The moves in the order of time. Offsets that differ must differ by hours.
     pub moves: Vec<Move>,
 }
 
 /// The store's clock was set, at some moment from `from` to `to` of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Move {
-    /// Not before.
+    /// The earliest moment at which the clock was set.
     pub from: u64,
-    /// Not after.
+    /// The latest moment at which the clock was set.
     pub to: u64,
-    /// How far it is off from then on, in microseconds.
+    /// How far the clock is off from then on, in microseconds.
     pub off: i64,
 }
 
@@ -38,7 +38,7 @@ impl Moved {
             .any(|moved| moved.from <= to && from <= moved.to)
     }
 
-    /// By the monotonic clock, the latest moment at which a clock that was never moved says `at`.
+    /// The latest moment, by the monotonic clock, at which a clock that was never moved says `at`.
     pub(crate) fn latest(&self, at: i64) -> u64 {
         let moment = at.saturating_sub(self.ahead).saturating_add(ABOUT_US);
         u64::try_from(moment).unwrap_or_default()
@@ -61,7 +61,7 @@ impl Moved {
         for change in &mut rows.capacity_changes {
             change.changed_at = self.truly(change.changed_at);
         }
-        // Stable: those of one microsecond stay as they were made.
+        // The sort is stable: changes of one microsecond stay in their order.
         rows.capacity_changes
             .sort_by_key(|change| change.changed_at);
         rows
@@ -118,7 +118,7 @@ mod tests {
                 },
             ],
         };
-        // Before, between and after; and what expires a minute after it was granted.
+        // Moments before, between and after the moves, and expiries a minute after a grant.
         for (moment, off) in [
             (5_000_000, 0),
             (15_000_000, 3),
@@ -129,7 +129,7 @@ mod tests {
             assert_eq!(moved.truly(truly + off * HOUR), truly, "{moment}");
         }
         assert_eq!(moved.truly(19_000_000 + 60_000_000 + 3 * HOUR), 79_000_000);
-        // The clocks may be a little off each other, where it was moved too.
+        // The clocks may be a little off each other, also around a move.
         let beside = first.cast_signed() - 700;
         assert_eq!(moved.truly(beside + 1_000 + 3 * HOUR), beside + 1_000);
         assert!(moved.between(0, first) && !moved.between(first + 6, second - 1));

@@ -23,7 +23,7 @@ pub struct Operation {
 /// How many clients a process has at most: they are numbered from a multiple of it.
 pub const FELLOWS: u32 = 1_000;
 
-/// When a call ended that never did.
+/// The end of a call that has not ended.
 pub const NEVER: u64 = u64::MAX;
 
 /// A call of a client.
@@ -35,7 +35,7 @@ pub enum Call {
     Renew {
         /// The request.
         id: String,
-        /// Its new time to live; the old one without.
+        /// Its new time to live. `None` keeps the old one.
         ttl_us: Option<u64>,
     },
     /// To end a request, by its holder.
@@ -67,7 +67,7 @@ pub enum Call {
         /// How many permits each of its semaphores shall have.
         capacity: i64,
     },
-    /// To keep what an owner holds.
+    /// To extend an owner's session.
     Heartbeat {
         /// The owner.
         owner: String,
@@ -79,7 +79,7 @@ pub enum Call {
         /// The owner.
         owner: String,
     },
-    /// Not a call: from here on the client does nothing any more.
+    /// Not a call: the client makes no calls from now on.
     Die,
 }
 
@@ -92,7 +92,7 @@ pub struct Asked {
     pub permits: Vec<(String, i64)>,
     /// The owner of the permits.
     pub owner: Option<String>,
-    /// How long it lasts.
+    /// Its time to live.
     pub ttl_us: Option<u64>,
     /// Whether it waits for room.
     pub waits: bool,
@@ -105,29 +105,29 @@ pub struct Asked {
 pub enum Answer {
     /// The permits are held.
     Granted {
-        /// Which, and under what fences.
+        /// The permits, with their fences.
         permits: Vec<Held>,
-        /// Whether by this call.
+        /// Whether this call was granted them.
         now: bool,
     },
     /// The expiry was pushed.
     Renewed,
     /// The request is over.
     Ended {
-        /// Whether by this call.
+        /// Whether this call ended it.
         now: bool,
-        /// How.
+        /// The reason of the end.
         reason: String,
     },
-    /// It was done, and there is no more to say.
+    /// The call was done, and there is no more to say.
     Done,
-    /// It was not done.
+    /// The call was not done.
     Refused(Refused),
-    /// It may have been done.
+    /// The call may have been done.
     Unknown,
 }
 
-/// A permit as it was told to its holder.
+/// A permit as an answer describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The semaphore.
@@ -145,24 +145,24 @@ pub struct Held {
 pub enum Refused {
     /// No room on these semaphores.
     Exhausted(Vec<String>),
-    /// More than there is at all.
+    /// More than the capacity.
     TooMuch,
     /// No such semaphore.
     UnknownSemaphore,
     /// No such request.
     UnknownRequest,
-    /// The request is over; how.
+    /// The request is over, for this reason.
     Ended(String),
     /// The id stands for another ask.
     Conflict,
-    /// The database ended it, as others were in its way.
+    /// The database ended the call because of a deadlock.
     Deadlock,
-    /// Something else, which changes nothing.
+    /// Another error.
     Other(String),
 }
 
 impl Operation {
-    /// The request that it is about.
+    /// The request that the call is about.
     pub fn id(&self) -> Option<&str> {
         match &self.call {
             Call::Acquire(asked) => Some(&asked.id),
@@ -171,7 +171,7 @@ impl Operation {
         }
     }
 
-    /// The ask, if it is one.
+    /// The ask, if the call is one.
     pub fn asked(&self) -> Option<&Asked> {
         match &self.call {
             Call::Acquire(asked) => Some(asked),
@@ -200,7 +200,7 @@ impl fmt::Display for Operation {
 }
 
 impl Asked {
-    /// Its time to live as databases have it; a day without.
+    /// The time to live as databases have it. Without one it is a day.
     pub(crate) fn ttl(&self) -> i64 {
         let us = self.ttl_us.unwrap_or(86_400_000_000);
         i64::try_from(us).unwrap_or(i64::MAX)

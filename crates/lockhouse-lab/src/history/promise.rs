@@ -49,12 +49,12 @@ impl fmt::Display for Promise {
     }
 }
 
-/// A promise that was broken, and what shows it.
+/// A broken promise, with its evidence.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which.
+    /// The broken promise.
     pub promise: Promise,
-    /// How.
+    /// How it was broken.
     pub what: String,
     /// The operations that show it.
     pub operations: Vec<Operation>,

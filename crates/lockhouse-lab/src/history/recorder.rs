@@ -17,15 +17,14 @@ pub fn now_us() -> u64 {
 
 /// Where calls are noted.
 pub trait Notebook: fmt::Debug + Send + Sync {
-    /// Notes a call before it is sent, and answers with the place of the note.
+    /// Notes a call before it is sent, and returns the place of the note.
     fn begin(&self, client: u32, call: Call) -> usize;
 
-    /// Notes at `place` how the call was answered.
+    /// Notes the answer of the call at `place`.
     fn end(&self, place: usize, answer: &Answer);
 }
 
-/// Awaits `answer` to `call`, and has both noted. A call that is dropped on the way stays noted as
-/// unknown.
+/// Awaits `answer` to `call`, and notes both. A call that is dropped on the way stays noted as unknown.
 pub(super) async fn record(
     notes: &dyn Notebook,
     client: u32,
@@ -43,8 +42,7 @@ pub(super) async fn record(
 pub struct Recorder(Mutex<Vec<Operation>>);
 
 impl Recorder {
-    /// Awaits `answer` to `call`, and takes note of both. A call that is dropped on the way stays
-    /// noted as unknown.
+    /// Awaits `answer` to `call`, and notes both. A call that is dropped on the way stays noted as unknown.
     pub async fn record(
         &self,
         client: u32,
@@ -54,7 +52,7 @@ impl Recorder {
         record(self, client, call, answer).await
     }
 
-    /// From here on the client does nothing any more.
+    /// Notes that the client makes no calls from now on.
     pub fn dies(&self, client: u32) {
         let place = self.begin(client, Call::Die);
         let operation = &mut self.operations()[place];

@@ -43,11 +43,11 @@ pub struct PermitRow {
     pub fence: i64,
     /// The slots, where there are slots: as text, see [`lockhouse::Slots`].
     pub slots: Option<String>,
-    /// The request's.
+    /// The request's owner.
     pub owner: Option<String>,
-    /// The request's.
+    /// The request's state.
     pub state: String,
-    /// The request's.
+    /// The reason of the request's end.
     pub end_reason: Option<String>,
     /// Microseconds.
     pub granted_at: i64,
@@ -70,8 +70,8 @@ pub struct CapacityChangeRow {
     pub changed_at: i64,
 }
 
-/// The rows as a client is told them: of the requests of `ids`, and of the `semaphores` that are not
-/// deleted. For a store that nobody can read past its client.
+/// The rows as a client shows them: of the requests of `ids`, and of the `semaphores` that are not deleted. For a store
+/// that only its client can read.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -94,7 +94,7 @@ pub async fn told(
             created_at: status.semaphore.created_at.as_microsecond(),
             is_deleted: false,
         });
-        // Newest first, and here it is the oldest.
+        // The call returns the newest first; the rows have the oldest first.
         for change in lockhouse.history(name, 1000).await?.iter().rev() {
             rows.capacity_changes.push(CapacityChangeRow {
                 semaphore: name.to_owned(),

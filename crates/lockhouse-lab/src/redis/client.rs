@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use super::turns::Turns;
 use crate::history::Asked;
 
-/// How long a server may take to answer, on a busy machine too. No scene has a server that does not answer.
+/// How long a server may take to answer, also on a busy machine. In every scene all servers answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Deletes a key that still has the value.
@@ -25,16 +25,16 @@ pub struct Client {
     pub(super) capacity: i64,
     /// How far its clock is off.
     clock_off: Duration,
-    /// The breakpoint at which it stops, once.
+    /// The breakpoint at which the client stops, once.
     pub(super) breakpoint: Option<Arc<Breakpoint>>,
-    /// In what order its messages arrive among those of others.
+    /// The order of its messages among those of other clients.
     pub(super) turns: Option<(Arc<Turns>, usize)>,
     /// The values that it has written, by the id of the ask.
     pub(super) written: HashMap<String, String>,
 }
 
 impl Client {
-    /// A client of the servers of `urls`, with a clock that is so far ahead.
+    /// A client of the servers of `urls`, whose clock is `clock_off` ahead.
     ///
     /// # Errors
     /// When one of them does not answer.
@@ -53,7 +53,7 @@ impl Client {
         })
     }
 
-    /// The server of a lock that needs only one.
+    /// The only server of a lock that needs one.
     pub(super) fn node(&mut self) -> &mut MultiplexedConnection {
         &mut self.nodes[0]
     }
@@ -95,7 +95,7 @@ impl Breakpoint {
 
     async fn stop(&self) {
         self.reached.add_permits(1);
-        // It is never closed as a semaphore.
+        // Nothing closes this semaphore.
         let _ = self.resumed.acquire().await;
     }
 

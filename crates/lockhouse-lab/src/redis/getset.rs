@@ -8,9 +8,9 @@ use super::lock::{Expected, Lock};
 use super::scene::Scene;
 use crate::history::{Asked, Promise};
 
-/// The value is when the lock expires, by its holder's clock. A client that finds it expired swaps
-/// in a new value, and has the lock if it swapped out the value that it had read. A client
-/// whose swap failed has still changed the value.
+/// The value is the time at which the lock expires, by its holder's clock. A client that finds the lock expired swaps in
+/// a new value, and has the lock if it swapped out the value that it had read. A client whose swap failed has still
+/// changed the value.
 pub(super) struct Getset;
 
 #[async_trait]

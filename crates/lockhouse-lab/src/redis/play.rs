@@ -21,7 +21,7 @@ use crate::history::{
 
 const SHORT: Duration = Duration::from_millis(1_200);
 
-/// After this time a lock with the TTL [`SHORT`] has surely expired.
+/// A lock with the TTL [`SHORT`] has surely expired after this time.
 const LATER: Duration = Duration::from_millis(1_500);
 
 const LONG: Duration = Duration::from_secs(60);
@@ -116,7 +116,7 @@ impl Stage<'_> {
     }
 
     async fn dead_holder(&mut self) -> Result<(), Failed> {
-        // Both are connected first: the other one has to come within the TTL.
+        // Both connect first, as the busy client has to come within the TTL.
         let (mut victim, mut busy) = (self.client().await?, self.client().await?);
         let ask = self.ask("victim", SHORT);
         victim.acquire(&self.recorder, &ask).await;
@@ -269,7 +269,7 @@ impl Stage<'_> {
         Ok((moved, self.late_write(&of_one, &of_other)))
     }
 
-    /// The promises that the history shows to be broken. Only Lockhouse's rows tell the time by a clock that was moved.
+    /// The promises that the history shows to be broken. Only Lockhouse has rows whose times are by the moved clock.
     async fn broken(&self, history: &[Operation], moved: &Moved) -> Result<Vec<Violation>, Failed> {
         match self.player {
             Player::Lockhouse(lockhouse) if !moved.moves.is_empty() => {
@@ -310,7 +310,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Asks until it is granted, or it should have been.
+    /// Asks until a permit is granted, or should have been.
     async fn wait_for_room(&mut self) -> Result<(), Failed> {
         let mut heir = self.client().await?;
         let until = Instant::now() + SHORT + LOOKED_FOR;
@@ -382,7 +382,7 @@ enum How {
 }
 
 impl Actor {
-    /// Has it stop at the next weak point of its lock.
+    /// Makes the client stop at the next weak point of its lock.
     fn stop_at_weak_point(&mut self) -> Arc<Breakpoint> {
         let breakpoint = Breakpoint::new();
         if let How::Hand(_, client) = &mut self.how {

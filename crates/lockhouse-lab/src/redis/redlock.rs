@@ -23,11 +23,12 @@ const ADD: &str = "local time = redis.call('TIME') \
                    if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end \
                    return redis.call('ZADD', KEYS[1], now + ARGV[3], ARGV[1])";
 
-/// As a mutex: `SET NX PX` on each server. It has no fence; it trusts that servers keep what they have said, and that
-/// their clocks run alike.
+/// Redlock as a mutex: `SET NX PX` on each server. There is no fence. The lock needs servers that remember their answers
+/// and whose clocks run alike.
 pub(super) struct Redlock;
 
-/// With counts: each server lets in as many as there are permits. Majorities of different servers may add up to more.
+/// Redlock with counts: each server lets in as many clients as there are permits. Majorities of different servers may add
+/// up to more.
 pub(super) struct RedlockCounts;
 
 #[async_trait]
@@ -153,7 +154,7 @@ async fn add(node: &mut MultiplexedConnection, asked: &Asked, capacity: i64) -> 
     add.invoke_async(node).await
 }
 
-/// Whether a majority said yes in time; otherwise what was taken is given back.
+/// Whether a majority said yes in time. If not, the client releases the permits that it took.
 async fn finish(
     lock: &dyn Lock,
     at: &mut Client,

@@ -30,11 +30,11 @@ const PORTS: usize = 5;
 pub(super) enum Data {
     /// Each write is on disk before it is answered.
     OnDisk,
-    /// It is lost.
+    /// The data is lost.
     InMemory,
 }
 
-/// Some servers that know nothing of each other. They are killed when this is dropped.
+/// Independent servers. They are killed when this is dropped.
 pub(super) struct Servers {
     servers: Vec<Server>,
     _folder: TempDir,
@@ -76,7 +76,7 @@ impl Servers {
         })
     }
 
-    /// Where they are.
+    /// The URLs of the servers.
     pub(super) fn urls(&self) -> Vec<String> {
         self.servers.iter().map(Server::url).collect()
     }
@@ -92,7 +92,7 @@ impl Servers {
         }
     }
 
-    /// Sets the clock of a server an hour ahead, or that of the last one if there are fewer.
+    /// Sets the clock of the server of index `nth`, or of the last one if there are fewer, an hour ahead.
     pub(super) async fn jump_an_hour(&self, nth: usize) -> Result<(), Failed> {
         let server = &self.servers[nth.min(self.servers.len() - 1)];
         let clock = server.clock.as_ref();
@@ -142,7 +142,7 @@ impl Server {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// Starts the process. Whether it takes commands; if not, it has ended.
+    /// Starts the process. Returns whether it takes commands. If not, it has ended.
     async fn run(&mut self) -> Result<bool, Failed> {
         let program = &self.program;
         let started = self.command()?.spawn().map_err(|error| {
@@ -218,7 +218,7 @@ impl Server {
         self.folder.join("log")
     }
 
-    /// Why it ended, as its log says.
+    /// The reason of its end, from its log.
     fn last_words(&self) -> Failed {
         let log = fs::read_to_string(self.log()).unwrap_or_default();
         let last = log.trim_end().lines().last().unwrap_or("it says nothing");
@@ -227,7 +227,7 @@ impl Server {
 
     fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // One that has ended already cannot be killed.
+            // A process that has ended cannot be killed.
             let _ = process.kill();
             let _ = process.wait();
         }

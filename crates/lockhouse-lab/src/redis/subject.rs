@@ -50,7 +50,7 @@ impl Subject {
         }
     }
 
-    /// The scenes that it goes through, with their outcomes. Lockhouse goes through all.
+    /// The scenes of the subject, with their outcomes. Lockhouse goes through all scenes.
     pub fn parts(self) -> impl Iterator<Item = Part> {
         let expected = match self {
             Subject::Hand(lock) => lock.expected(),
@@ -71,7 +71,7 @@ const LOCKHOUSE: &[Expected] = &[
     ),
     kept(
         Scene::LateRelease,
-        "a release ends one request by its id, and that one has ended",
+        "a release ends one request by its id, and that request has ended",
     ),
     kept(
         Scene::SlowRelease,

@@ -28,7 +28,7 @@ pub(super) fn told(history: &[Operation]) -> Vec<String> {
     told
 }
 
-/// How many of the first lines repeat as a group, and how often they are there.
+/// How many of the first lines repeat as a group, and how often the group is there.
 fn repeated(lines: &[Line<'_>]) -> (usize, usize) {
     let texts: Vec<_> = lines.iter().map(|(_, text)| text).collect();
     for period in [1, 2] {

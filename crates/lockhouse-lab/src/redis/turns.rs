@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// In what order the messages of clients arrive at each server.
+/// The order in which the messages of clients arrive at each server.
 #[derive(Debug)]
 pub struct Turns {
     /// The clients in their order, for each server.
     order: [[usize; 3]; 5],
-    /// How many have had their turn.
+    /// How many clients have had their turn, for each server.
     had: Vec<watch::Sender<usize>>,
 }
 
@@ -22,7 +22,7 @@ impl Turns {
     pub(super) async fn wait(&self, node: usize, client: usize) {
         let turn = self.order[node].iter().position(|it| *it == client);
         let mut had = self.had[node].subscribe();
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         let _ = had.wait_for(|had| Some(*had) >= turn).await;
     }
 

@@ -37,24 +37,24 @@ pub struct Verdict {
 /// A promise that broke.
 #[derive(Debug, Serialize)]
 pub struct Broken {
-    /// Which.
+    /// The broken promise.
     pub promise: Promise,
     /// A description.
     pub what: &'static str,
-    /// How it was seen, with the operations that show it.
+    /// The violation, with the operations that show it.
     pub shown: String,
 }
 
 impl Verdict {
-    /// Whether it broke exactly what it was expected to break.
+    /// Whether the lock broke exactly the expected promises.
     pub fn is_as_expected(&self) -> bool {
         let broken = self.broken.iter().map(|broken| broken.promise);
         broken.eq(self.expected.iter().copied())
     }
 }
 
-/// Plays all `parts` at the same time, each on separate servers. `program` is the one to start, such as `redis-server`. The results
-/// are in the order of `parts`.
+/// Plays all `parts` at the same time, each on separate servers. `program` is the server to start, such as `redis-server`. The
+/// results are in the order of `parts`.
 ///
 /// # Errors
 /// When a server does not start, or a call of it fails.

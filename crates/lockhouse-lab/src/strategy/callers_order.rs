@@ -8,7 +8,7 @@ use super::counted;
 use super::sql::{Server, Trouble};
 use crate::history::{Asked, Promise};
 
-/// Two callers with two orders wait for each other.
+/// Two callers with different orders wait for each other.
 pub(super) struct CallersOrder;
 
 #[async_trait]

@@ -13,11 +13,11 @@ pub struct At {
     pub(super) sql: Sql,
     /// How far its clock is off.
     pub(super) clock_off_us: i64,
-    /// Where it waits for others.
+    /// The point at which it waits for other clients.
     pub(super) meet: Arc<Meet>,
     /// Its other names in the database, by the id of the ask.
     pub(super) aliases: HashMap<String, String>,
-    /// The fence of what it was granted last, where the strategy has fences.
+    /// The fence of its last grant, if the strategy has fences.
     pub(super) fence: Option<i64>,
 }
 
@@ -48,7 +48,7 @@ impl At {
         i64::try_from(us).unwrap_or(i64::MAX) + self.clock_off_us
     }
 
-    /// Leaves no transaction open, and says what became of it.
+    /// Ends the transaction, and returns the result.
     pub(super) async fn finish(&mut self, done: Result<bool, Trouble>) -> Result<bool, Trouble> {
         let end = if matches!(done, Ok(true)) {
             "COMMIT"

@@ -8,7 +8,7 @@ use super::counted;
 use super::sql::Trouble;
 use crate::history::{Asked, Promise};
 
-/// A client whose clock is fast sees the time of others passed.
+/// A client whose clock is fast finds the permits of other clients expired.
 pub(super) struct ClientClock;
 
 #[async_trait]

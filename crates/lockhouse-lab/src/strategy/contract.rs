@@ -15,16 +15,16 @@ pub trait Strategy: Send + Sync {
     /// A description in one line.
     fn about(&self) -> &'static str;
 
-    /// The promise that it is here for.
+    /// The promise that the strategy is expected to break.
     fn breaks(&self) -> Promise;
 
-    /// Where it can be written like that.
+    /// Whether the strategy can be written for `server`.
     fn runs_on(&self, server: Server) -> bool {
         let _ = server;
         true
     }
 
-    /// Whether it takes several semaphores at once.
+    /// Whether one acquire may name several semaphores.
     fn takes_several(&self) -> bool {
         false
     }
@@ -34,35 +34,35 @@ pub trait Strategy: Send + Sync {
         true
     }
 
-    /// Whether what it grants has a time to live.
+    /// Whether its grants have a time to live.
     fn expires(&self) -> bool {
         false
     }
 
-    /// Whether it takes several nodes of a cluster to see what is wrong with it.
+    /// Whether it breaks only on several nodes of a cluster.
     fn takes_nodes(&self) -> bool {
         false
     }
 
-    /// Statements that make what it needs.
+    /// Statements that create its tables.
     fn tables(&self) -> &'static [&'static str];
 
-    /// Makes a semaphore known.
+    /// Creates a semaphore.
     async fn define(&self, at: &mut At, semaphore: &str, capacity: i64) -> Result<(), Trouble> {
         let sql = "INSERT INTO lockhouse_lab_semaphore (name, capacity) VALUES (?, ?)";
         at.sql.run(sql, &[&semaphore, &capacity]).await.map(drop)
     }
 
-    /// Takes what is asked for, if there is room.
+    /// Takes the permits that are asked for, if there is room.
     async fn acquire(&self, at: &mut At, asked: &Asked) -> Result<bool, Trouble>;
 
-    /// Pushes the expiry of what `id` holds; whether it was held.
+    /// Renews the permits of `id`. Returns whether they were held.
     async fn renew(&self, at: &mut At, id: &str, ttl_us: i64) -> Result<bool, Trouble> {
         let _ = (at, id, ttl_us);
         Ok(false)
     }
 
-    /// Gives back what `id` holds; whether there was something.
+    /// Releases the permits of `id`. Returns whether there were any.
     async fn release(&self, at: &mut At, id: &str) -> Result<bool, Trouble>;
 
     /// The periodic job that goes with the lock.

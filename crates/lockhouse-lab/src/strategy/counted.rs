@@ -4,11 +4,11 @@ use super::client::At;
 use super::sql::Trouble;
 use crate::history::Asked;
 
-/// The table of those that count.
+/// The table of semaphores.
 pub(super) const SEMAPHORES: &str = "CREATE TABLE lockhouse_lab_semaphore (
     name VARCHAR(190) PRIMARY KEY, capacity BIGINT NOT NULL)";
 
-/// A semaphore, and a row for each permit that is held.
+/// The tables of semaphores, and of held permits.
 pub(super) const TABLES: &[&str] = &[
     SEMAPHORES,
     "CREATE TABLE lockhouse_lab_permit (
@@ -16,19 +16,19 @@ pub(super) const TABLES: &[&str] = &[
         permits INT NOT NULL DEFAULT 1, UNIQUE (semaphore, holder))",
 ];
 
-/// The capacity of a semaphore, which is locked from here on.
+/// Locks a semaphore, and returns its capacity.
 pub(super) async fn lock(at: &mut At, semaphore: &str) -> Result<i64, Trouble> {
     let sql = "SELECT capacity FROM lockhouse_lab_semaphore WHERE name = ? {for_update}";
     Ok(at.sql.number(sql, &[&semaphore]).await?.unwrap_or(0))
 }
 
-/// How many of its permits are held.
+/// How many permits of the semaphore are held.
 pub(super) async fn count(at: &mut At, semaphore: &str) -> Result<i64, Trouble> {
     let sql = "SELECT COUNT(*) FROM lockhouse_lab_permit WHERE semaphore = ?";
     Ok(at.sql.number(sql, &[&semaphore]).await?.unwrap_or(0))
 }
 
-/// Whether `holder` holds something.
+/// Whether `holder` holds a permit.
 pub(super) async fn is_held(at: &mut At, holder: &str) -> Result<bool, Trouble> {
     let sql = "SELECT COUNT(*) FROM lockhouse_lab_permit WHERE holder = ?";
     Ok(at.sql.number(sql, &[&holder]).await? > Some(0))

@@ -18,7 +18,7 @@ impl Strategy for ForUpdate {
     }
 
     fn about(&self) -> &'static str {
-        "a row taken under SELECT FOR UPDATE, with a TTL; renewed by whoever is written there"
+        "a row taken under SELECT FOR UPDATE, with a TTL; renewed by the owner written there"
     }
 
     fn breaks(&self) -> Promise {

@@ -17,7 +17,7 @@ impl Strategy for Insert {
     }
 
     fn about(&self) -> &'static str {
-        "INSERT as the lock: who gets the row in has it, and deletes it"
+        "INSERT as the lock: the client that inserts the row has it; release is DELETE"
     }
 
     fn breaks(&self) -> Promise {

@@ -7,8 +7,7 @@ use super::contract::Strategy;
 use super::sql::Trouble;
 use crate::history::{Asked, Promise};
 
-/// A row that is swept when its time has passed. A release deletes the lock's row, whether it is
-/// still the client's own or not.
+/// A row that a job deletes after its TTL. A release deletes the lock's row, whether or not it is still the client's own.
 pub(super) struct InsertTtl;
 
 #[async_trait]

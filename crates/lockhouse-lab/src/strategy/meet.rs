@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// How long who is there waits for who may not come, as it waits for a lock of the former.
+/// How long a client waits at the point. Another client may never come, as it may wait for a lock of the first.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// A point that `expected` clients reach before any of them goes on, unless that takes too long.
@@ -17,7 +17,7 @@ pub struct Meet {
 }
 
 impl Meet {
-    /// For so many; for one, or none, nobody waits.
+    /// A point for `expected` clients. If that is 1 or 0, no client waits.
     pub fn of(expected: u32) -> Self {
         Self {
             expected,

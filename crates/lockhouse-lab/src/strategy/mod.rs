@@ -1,7 +1,7 @@
 //! Locks that people write by hand, each as short as in production code.
 //!
-//! Each has its race at the same point as there. A [`Meet`] only delays the clients at that point until all of them are there,
-//! so that the race shows in seconds instead of months.
+//! Each strategy has the race of its original, at the same point. A [`Meet`] only delays the clients at that point until all
+//! of them are there, so that the race shows in seconds instead of months.
 
 mod callers_order;
 mod client;
@@ -58,7 +58,7 @@ const TABLES: [&str; 5] = [
 /// Creates the tables of `strategy` again.
 ///
 /// # Errors
-/// When the database won't.
+/// When the database refuses.
 pub async fn prepare(sql: &mut Sql, strategy: &dyn Strategy) -> Result<(), Trouble> {
     clear(sql).await?;
     for table in strategy.tables() {
@@ -67,7 +67,7 @@ pub async fn prepare(sql: &mut Sql, strategy: &dyn Strategy) -> Result<(), Troub
     Ok(())
 }
 
-/// Waits until the node at `url` has what another node was told: the row of `semaphore`.
+/// Waits until the node at `url` has the row of `semaphore`, which was written through another node.
 ///
 /// # Errors
 /// When that takes too long.
@@ -88,10 +88,10 @@ pub(crate) async fn arrives(url: &str, semaphore: &str) -> Result<(), Trouble> {
     )))
 }
 
-/// Drops all tables that there may be.
+/// Drops the tables of all strategies, if they exist.
 ///
 /// # Errors
-/// When the database won't.
+/// When the database refuses.
 pub async fn clear(sql: &mut Sql) -> Result<(), Trouble> {
     for table in TABLES {
         let drop = format!("DROP TABLE IF EXISTS {table}");
@@ -100,7 +100,7 @@ pub async fn clear(sql: &mut Sql) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// How an acquire of `at` is answered.
+/// The answer to an acquire of `at`.
 pub(crate) fn granted(at: &At, asked: &Asked, done: Result<bool, Trouble>) -> Answer {
     let names = asked.permits.iter().map(|(name, _)| name.clone());
     match done {
@@ -120,7 +120,7 @@ pub(crate) fn granted(at: &At, asked: &Asked, done: Result<bool, Trouble>) -> An
     }
 }
 
-/// How a renewal is answered.
+/// The answer to a renewal.
 pub(crate) fn renewed(done: Result<bool, Trouble>) -> Answer {
     match done {
         Ok(true) => Answer::Renewed,
@@ -129,7 +129,7 @@ pub(crate) fn renewed(done: Result<bool, Trouble>) -> Answer {
     }
 }
 
-/// How a release is answered.
+/// The answer to a release.
 pub(crate) fn released(done: Result<bool, Trouble>) -> Answer {
     match done {
         Ok(true) => Answer::Ended {
@@ -144,7 +144,7 @@ pub(crate) fn released(done: Result<bool, Trouble>) -> Answer {
 fn refused(trouble: Trouble) -> Answer {
     match trouble {
         Trouble::Deadlock => Answer::Refused(Refused::Deadlock),
-        // It may have been done, as far as a client can tell.
+        // As far as the client can tell, the call may have been done.
         Trouble::Duplicate | Trouble::Other(_) => Answer::Unknown,
     }
 }

@@ -8,7 +8,7 @@ use super::counted;
 use super::sql::{Server, Trouble};
 use crate::history::{Asked, Promise};
 
-/// PostgreSQL's statement sees what was there when it began, before it waited for the lock.
+/// On PostgreSQL the statement sees the rows of its beginning, from before it waited for the lock.
 pub(super) struct OneStatement;
 
 #[async_trait]
@@ -45,7 +45,7 @@ impl Strategy for OneStatement {
             SELECT ?, ? FROM locked, held WHERE held.permits < locked.capacity";
         let name = &asked.permits[0].0;
         let done = at.sql.run(sql, &[name, name, name, &asked.id]).await;
-        // The others have sent theirs, and wait for the lock.
+        // The other clients have sent their statements, and wait for the lock.
         at.meet.others().await;
         at.finish(done.map(|inserted| inserted > 0)).await
     }

@@ -8,8 +8,8 @@ use super::counted;
 use super::sql::{Server, Trouble};
 use crate::history::{Asked, Promise};
 
-/// The AUTO_INCREMENT id of the row. Each node of a cluster counts by itself, so a later grant through
-/// another node may have a lower one.
+/// The fence is the AUTO_INCREMENT id of the row. Each node of a cluster counts by itself, so a later grant through
+/// another node may have a lower fence.
 pub(super) struct SerialFence;
 
 #[async_trait]

@@ -10,7 +10,7 @@ use sqlx::{Arguments, Connection, Executor, MySqlConnection, PgConnection};
 /// How long a statement waits for a lock, on SQLite.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Which kind of database it is.
+/// A kind of database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
     /// MySQL or MariaDB.
@@ -22,7 +22,7 @@ pub enum Server {
 }
 
 impl Server {
-    /// The kind that `url` names, if it is one that has SQL.
+    /// The kind that `url` names, if it has SQL.
     pub fn of(url: &str) -> Option<Self> {
         match url.split(':').next()? {
             "mysql" | "mariadb" => Some(Self::MySql),
@@ -46,18 +46,18 @@ pub enum Sql {
 /// An error of the database.
 #[derive(Debug)]
 pub enum Trouble {
-    /// A key is there already.
+    /// The key exists.
     Duplicate,
-    /// The database ended the transaction, as others were in its way.
+    /// The database ended the transaction because of a deadlock.
     Deadlock,
-    /// All else.
+    /// Another error.
     Other(String),
 }
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Trouble::Duplicate => f.write_str("the key is there already"),
+            Trouble::Duplicate => f.write_str("the key exists"),
             Trouble::Deadlock => f.write_str("deadlock"),
             Trouble::Other(text) => f.write_str(text),
         }
@@ -97,7 +97,7 @@ impl Value for i64 {
 }
 
 impl Sql {
-    /// Connects. READ COMMITTED where that can be said.
+    /// Connects, with READ COMMITTED where the database has isolation levels.
     ///
     /// # Errors
     /// When the database can't be reached.
@@ -136,12 +136,12 @@ impl Sql {
         self.run(begin, &[]).await.map(drop)
     }
 
-    /// Runs a statement; how many rows it changed, or found.
+    /// Runs a statement. Returns how many rows it changed, or found.
     pub(crate) async fn run(&mut self, sql: &str, values: &[&dyn Value]) -> Result<u64, Trouble> {
         let sql = self.spelled(sql);
         match self {
             Sql::MySql(connection) if values.is_empty() => {
-                // Not all that can be sent can be prepared.
+                // Some statements cannot be prepared.
                 let done = connection.execute(&*sql).await.map_err(mysql)?;
                 Ok(done.rows_affected())
             }
@@ -191,8 +191,8 @@ impl Sql {
         }
     }
 
-    /// As this database has it: `{now}` is its clock in microseconds, `{for_update}` locks rows, and
-    /// `{serial}` is a key that counts up.
+    /// Replaces placeholders by the database's own syntax: `{now}` is its clock in microseconds, `{for_update}` locks rows,
+    /// and `{serial}` is a key that counts up.
     fn spelled(&self, sql: &str) -> String {
         let (now, for_update, serial) = match self {
             Sql::MySql(_) => (
@@ -228,7 +228,7 @@ impl fmt::Debug for Sql {
     }
 }
 
-/// With `$1`, `$2` … for each `?`.
+/// Replaces each `?` by `$1`, `$2` and so on.
 fn numbered(sql: &str) -> String {
     let mut parts = sql.split('?');
     let mut text = parts.next().unwrap_or_default().to_owned();

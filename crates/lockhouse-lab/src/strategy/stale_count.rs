@@ -8,7 +8,7 @@ use super::counted;
 use super::sql::{Server, Sql, Trouble};
 use crate::history::{Asked, Promise};
 
-/// The first plain SELECT, a look for the id, fixes what the count will see.
+/// The first plain SELECT, which looks for the id, fixes the snapshot that the count sees.
 pub(super) struct StaleCount;
 
 #[async_trait]

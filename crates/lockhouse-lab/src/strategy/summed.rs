@@ -8,8 +8,8 @@ use super::counted;
 use super::sql::{Server, Trouble};
 use crate::history::{Asked, Promise};
 
-/// As articles have it. Right on one server; on several, the lock is each node's own, and the row
-/// that is locked is not written, so nothing tells one node of the other.
+/// Written as in articles. It is correct on one server. On a cluster each node locks for itself, and the locked row is not
+/// written, so the nodes find no conflict.
 pub(super) struct Summed;
 
 #[async_trait]

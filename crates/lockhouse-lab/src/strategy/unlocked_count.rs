@@ -8,7 +8,7 @@ use super::counted;
 use super::sql::Trouble;
 use crate::history::{Asked, Promise};
 
-/// Two may count before either inserts.
+/// Two clients may count before either inserts.
 pub(super) struct UnlockedCount;
 
 #[async_trait]

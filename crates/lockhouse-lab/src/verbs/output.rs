@@ -31,7 +31,7 @@ pub(crate) fn write_out(text: &str) -> Result<(), Failure> {
 }
 
 pub(crate) fn complain(text: &str) {
-    // With stderr gone there is nobody left to tell.
+    // Without stderr there is no place left to report to.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 

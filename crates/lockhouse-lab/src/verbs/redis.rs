@@ -54,10 +54,10 @@ fn scenes() -> PossibleValuesParser {
 
 impl Redis {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
-        // Servers would outlive the terminal.
+        // Without this, servers would outlive the terminal.
         let mut signals = Signals::listen(&[SignalKind::hangup()])?;
         tokio::select! {
-            // Dropped here, the play kills its servers.
+            // The future of the play is dropped here, which kills its servers.
             () = signals.next() => Ok(INTERRUPTED),
             played = self.play() => played,
         }
@@ -106,7 +106,7 @@ fn wants(wanted: &[String], name: &str) -> bool {
     wanted.is_empty() || wanted.iter().any(|wanted| wanted == name)
 }
 
-/// The scenes of one lock, with all that happened.
+/// The scenes of one lock, with their events.
 fn told(played: &[Verdict]) -> String {
     let mut lines = Vec::new();
     if let Some(first) = played.first() {

@@ -9,7 +9,7 @@ use super::output::{FAILED, Failure};
 pub(crate) struct Signals(Vec<Signal>);
 
 impl Signals {
-    /// Those of Ctrl-C and of `kill`, and `others`.
+    /// Listens for the signals of Ctrl-C and of `kill`, and for `others`.
     pub(crate) fn listen(others: &[SignalKind]) -> Result<Self, Failure> {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
         let kinds = kinds.iter().chain(others);

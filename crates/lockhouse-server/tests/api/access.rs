@@ -278,7 +278,7 @@ async fn listings_show_what_read_covers_and_ones_own() {
         .is(200)
         .json();
     assert_eq!(of_ann["requests"].as_array().unwrap().len(), 1);
-    // Whether a semaphore exists is for those who may read it.
+    // Only a caller that may read a semaphore learns whether it exists.
     for (name, status) in [("a", 200), ("nonesuch", 200), ("b1", 200), ("b3", 404)] {
         let path = format!("/v1/requests?semaphore={name}");
         let answer = guarded.call(&reader, "GET", &path, "").await;

@@ -71,7 +71,7 @@ async fn a_permit_outlives_lost_answers() {
     assert!(permit.release().await.unwrap().now);
 }
 
-/// P9: what may have been done is told from what was not.
+/// P9: the error tells whether the call may have been done.
 #[tokio::test(start_paused = true)]
 async fn without_an_answer_for_10_s_the_outcome_is_unknown() {
     let (server, client) = losing(&LOST).await;

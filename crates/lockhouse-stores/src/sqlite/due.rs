@@ -99,7 +99,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     SELECT_SEMAPHORE_ID,
 ];
 
-/// First the requests whose TTL has passed, then those whose owner has been silent too long.
+/// First the requests whose TTL has passed, then the requests whose owner has been silent too long.
 pub(super) fn lapsed(connection: &Connection, limit: u32) -> Result<Vec<Request>, Error> {
     let now = clock::now()?.as_microsecond();
     let expiring = json(buckets());

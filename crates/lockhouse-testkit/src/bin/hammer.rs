@@ -99,7 +99,7 @@ async fn acquire(
         Err(error) if matches!(error.code(), Code::Exhausted | Code::RequestEnded) => {
             return Ok(None);
         }
-        // The one true answer, in the end.
+        // The outcome is unknown, so the task asks again.
         Err(error) if error.maybe_applied() => {}
         Err(error) => return Err(error),
         Ok((request, _)) if random.u8(..) < 200 => return Ok(Some(request)),
@@ -117,7 +117,7 @@ async fn acquire(
     }
 }
 
-/// Again until it is answered: nothing may stay held.
+/// Releases again until there is an answer, as nothing may stay held.
 async fn release(
     lockhouse: &Lockhouse,
     random: &mut fastrand::Rng,

@@ -1,7 +1,7 @@
 //! Holds a permit for a test, in a separate process that the test can stop or kill.
 //!
 //! `holder URL SEMAPHORE EXTERNAL_ID TTL_MS` prints `held` once it holds the permit, and `renewed` once the answer to the
-//! first renewal is there. Then it answers each line on stdin with `held` or `lost`, as a job sees it that checks its hold
+//! first renewal is there. Then it answers each line on stdin with `held` or `lost`, like a job that checks its hold
 //! before its next step. Meanwhile another thread renews the hold.
 //!
 //! `holder pay URL held|finish EXTERNAL_ID` begins a transaction, writes a row of the table `payment`,
@@ -72,7 +72,7 @@ fn hold(url: &str, semaphore: &str, id: &str, ttl_ms: &str) {
     }
 }
 
-/// Both ways to look, which must agree.
+/// Looks at the permit in both ways, which must agree.
 fn look(permit: &Permit) -> &'static str {
     let is_lost = permit.is_lost();
     let lost = pin!(permit.lost()).poll(&mut Context::from_waker(Waker::noop()));

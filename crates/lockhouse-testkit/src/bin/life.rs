@@ -17,8 +17,8 @@ usage: life RUN… [STORE…] [OPTION=NUMBER…]
 runs (all, unless named):
   killed    holders are killed at once while others wait       holders=100 holding_processes=100 waiting_processes=100
   silent    an owner of thousands falls silent                  requests=10000 beats=20
-  held      what is due is found among very many              held=1000000
-  refused   a refusal beside what has lapsed elsewhere        lapsed=200000 owners=0 refusals=200
+  held      a sweep finds due requests among very many       held=1000000
+  refused   a refusal beside requests that lapsed elsewhere  lapsed=200000 owners=0 refusals=200
   listings  a page is read among very many requests           rows=300000 calls=31
   past      the past is purged while clients acquire            ended=1000000 clients=16 rounds=5 round_s=6 batch pause_ms
 
@@ -152,7 +152,7 @@ impl Options {
         self.0.iter().any(|argument| argument == name)
     }
 
-    /// Those of `all` that are named; all, if none is.
+    /// The members of `all` that the arguments name, or all if they name none.
     fn named<'a>(&self, all: &[&'a str]) -> Vec<&'a str> {
         let named: Vec<_> = all
             .iter()

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// None if the arguments make no sense.
+/// `None` if the arguments make no sense.
 fn run(arguments: &[String]) -> Option<ExitCode> {
     let (mut seed, mut keep) = (None, None);
     let (mut seeds, mut from, mut most) = (1_000, 0, 1);
@@ -87,7 +87,7 @@ struct Progress {
     end: u64,
     done: AtomicU64,
     failures: Mutex<Vec<Failure>>,
-    /// After so many it is over.
+    /// The run ends after so many failures.
     most: usize,
     is_over: AtomicBool,
 }
@@ -148,7 +148,7 @@ impl Progress {
             let done = self.done.load(Ordering::Relaxed);
             let rate = done as f64 / begun.elapsed().as_secs_f64();
             eprint!("\r{done} of {seeds} seeds, {rate:.0} a second ");
-            // Whether it is seen or not.
+            // Progress that cannot be shown is no error.
             let _ = std::io::stderr().flush();
         }
         eprintln!();

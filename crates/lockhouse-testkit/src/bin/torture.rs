@@ -47,13 +47,13 @@ Faults:";
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(("process", arguments)) = arguments.split_first().map(|(a, b)| (a.as_str(), b)) {
-        // There are many on a small machine, and a server is as in life.
+        // A run has many processes on a small machine. A server has the threads of a production server.
         let mut threads = match arguments.first().map(String::as_str) {
             Some("serve") => Builder::new_multi_thread(),
             _ => Builder::new_current_thread(),
         };
         runtime(&mut threads).block_on(part::main(arguments));
-        // Without a look back at what is still under way.
+        // The process exits at once, without waiting for calls under way.
         std::process::exit(0);
     }
     if arguments

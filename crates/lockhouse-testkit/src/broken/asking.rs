@@ -150,7 +150,7 @@ fn forget(loaded: &mut Loaded, commands: &[Command], which: fn(&Request) -> bool
     }
 }
 
-/// The command with the ask that its id stands for.
+/// The command with the ask that was granted under its id.
 fn as_before(loaded: &Loaded, command: &Command) -> Command {
     let known = command
         .ask()
@@ -193,7 +193,7 @@ fn too_small(names: &[SemaphoreName]) -> Refusal {
     }
 }
 
-/// An ask that finds no room is told something else.
+/// An ask that finds no room gets another refusal.
 fn without_room(told: fn(&[SemaphoreName]) -> Refusal) -> Arc<Sabotage> {
     after(move |_, decision| {
         for outcome in &mut decision.outcomes {

@@ -73,7 +73,7 @@ fn roomier(loaded: Loaded, commands: &[Command], more: i64) -> Decision {
     })
 }
 
-/// A grant goes by the capacity that the semaphore was first seen with.
+/// A grant uses the capacity that the semaphore first had.
 fn capacity_read_before_the_lock() -> Arc<Sabotage> {
     let seen = Mutex::new(BTreeMap::new());
     Sabotage::new(true, move |loaded, commands| {
@@ -106,7 +106,7 @@ fn wake_without_re_check() -> Arc<Sabotage> {
     })
 }
 
-/// The permits of ended requests are freed `times` more, or less.
+/// Adds `times` times the permits of ended requests to the counters.
 fn give_back(loaded: &Loaded, decision: &mut Decision, times: i64) {
     for ended in &decision.changes.ended {
         let Some(request) = loaded.requests.get(&ended.external_id) else {

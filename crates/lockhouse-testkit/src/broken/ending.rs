@@ -12,7 +12,7 @@ const FOR_LONG: Duration = Duration::from_secs(3_600);
 
 pub(super) const VARIANTS: &[Variant] = &[
     Variant {
-        name: "a repeated release says that it was the one",
+        name: "a repeated release says that it ended the request",
         breaks: Promise::P3,
         sabotage: || {
             after(|_, decision| {
@@ -118,7 +118,7 @@ pub(super) const VARIANTS: &[Variant] = &[
         },
     },
     Variant {
-        name: "whoever has a session is silent",
+        name: "an owner with a session is taken to be silent",
         breaks: Promise::P8,
         sabotage: || {
             before(|loaded, _| {
@@ -153,7 +153,7 @@ pub(super) const VARIANTS: &[Variant] = &[
     },
 ];
 
-/// As if its time had not passed.
+/// Moves the request's expiry after now.
 fn unexpire(loaded: &mut Loaded, id: &lockhouse_core::ExternalId) {
     let later = loaded.now.checked_add(FOR_LONG).unwrap_or(Timestamp::MAX);
     if let Some(request) = loaded.requests.get_mut(id) {

@@ -17,7 +17,7 @@ pub(super) const VARIANTS: &[Variant] = &[
         },
     },
     Variant {
-        name: "fences begin anew when a semaphore comes back",
+        name: "fences restart when a semaphore is created again",
         breaks: Promise::P7,
         sabotage: || {
             before(|loaded, _| {

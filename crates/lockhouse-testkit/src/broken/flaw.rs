@@ -40,7 +40,7 @@ impl Flaw {
     pub fn prefix(self) -> &'static str {
         let mut all = ALL.into_iter();
         all.find_map(|(prefix, flaw)| (flaw == self).then_some(prefix))
-            .expect("ALL has each of them")
+            .expect("ALL has every flaw")
     }
 
     /// Breaks `store`.

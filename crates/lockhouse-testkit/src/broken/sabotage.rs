@@ -15,7 +15,7 @@ use lockhouse_core::{
 };
 use lockhouse_stores::{Memory, MemoryTransaction};
 
-/// How long the rows are left alone between reading and writing, where they are not locked.
+/// The pause between reading and writing rows that are not locked.
 const RACE: Duration = Duration::from_millis(3);
 
 type Decide = dyn Fn(Loaded, &[Command]) -> Decision + Send + Sync;
@@ -29,7 +29,7 @@ pub struct Sabotage {
 }
 
 impl Sabotage {
-    /// Decides by `decide`; takes its lock, or forgets to.
+    /// Decides by `decide`. Takes its lock, or forgets to.
     pub fn new(
         locks: bool,
         decide: impl Fn(Loaded, &[Command]) -> Decision + Send + Sync + 'static,
@@ -52,8 +52,8 @@ impl Sabotage {
         })
     }
 
-    /// From here on, reads without locks say what may have been long ago: that all semaphores are
-    /// free, and that all requests seem due. That must have no effect, because the store checks again under locks.
+    /// From now on, reads without locks are stale: all semaphores seem free, and all requests seem due. That must have no
+    /// effect, because the store checks again under locks.
     pub fn look_stale(&self, stale: bool) {
         self.stale_looks.store(stale, Ordering::Relaxed);
     }
@@ -89,7 +89,7 @@ impl Broken {
         Self { memory, sabotage }
     }
 
-    /// The semaphore as if nobody held it, where looks are stale.
+    /// The semaphore. It seems free if reads are stale.
     fn as_it_was(&self, semaphore: Semaphore) -> Semaphore {
         let in_use = match self.sabotage.looks_are_stale() {
             true => 0,
@@ -156,7 +156,7 @@ impl Layer for Broken {
         Ok(found.map(|semaphore| self.as_it_was(semaphore)).collect())
     }
 
-    /// All that the template made: what is found is looked at again.
+    /// All semaphores that the template made. The caller checks each again.
     async fn to_follow(
         &self,
         template: &Template,

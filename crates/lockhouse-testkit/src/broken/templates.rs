@@ -36,7 +36,7 @@ pub(super) const VARIANTS: &[Variant] = &[
         },
     },
     Variant {
-        name: "fences begin anew when a template creates a name again",
+        name: "fences restart when a template creates a name again",
         breaks: Promise::P7,
         sabotage: || {
             before(|loaded, commands| {
@@ -143,7 +143,7 @@ fn move_up(decision: &mut Decision) {
     }
 }
 
-/// The same grant again shows other slots.
+/// A repeated ask shows other slots than the grant.
 fn answer_other_slots(decision: &mut Decision) {
     for outcome in &mut decision.outcomes {
         if let Ok(Reply::Granted {
@@ -159,7 +159,7 @@ fn answer_other_slots(decision: &mut Decision) {
     }
 }
 
-/// Moves the slots of a permit up; what they were.
+/// Moves the slots of a permit up. Returns the slots before.
 fn shift(permit: &mut Grant, by: u32) -> Option<Slots> {
     let slots = permit.slots.as_mut()?;
     let shifted = Slots::of(slots.iter().map(|slot| slot + by)).expect("they are few");

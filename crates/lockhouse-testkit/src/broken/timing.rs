@@ -69,7 +69,7 @@ pub(super) const VARIANTS: &[Variant] = &[
     },
 ];
 
-/// The time is that of the first batch, as of a transaction that was begun then.
+/// The time is that of the first batch, as if the transaction had begun then.
 fn clock_read_before() -> Arc<Sabotage> {
     let begun: Mutex<Option<Timestamp>> = Mutex::default();
     before(move |loaded, _| {

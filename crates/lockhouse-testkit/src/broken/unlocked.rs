@@ -19,7 +19,7 @@ use crate::statement::try_run;
 /// The prefix of a URL that opens a store without its locks.
 pub const UNLOCKED: &str = "unlocked+";
 
-/// How long the rows are left alone between reading and writing.
+/// The pause between reading and writing the rows.
 const RACE: Duration = Duration::from_millis(2);
 
 /// A client of the store, or the server, at `url`: without its locks if the URL begins with [`UNLOCKED`], and with a
@@ -49,7 +49,7 @@ struct Unlocked {
 }
 
 impl Unlocked {
-    /// Runs `statements` on the database, past the store. Those that fail are left out.
+    /// Runs `statements` on the database, past the store. Ignores failures.
     async fn run(&self, statements: &str) {
         if let Some(file) = self.url.strip_prefix("sqlite:") {
             let connection = rusqlite::Connection::open(file);

@@ -17,12 +17,12 @@ pub struct Variant {
     pub sabotage: fn() -> Arc<Sabotage>,
 }
 
-/// Nothing is broken: only looks without locks may be stale, as they always may.
+/// Nothing is broken. Only reads without locks may be stale, which is always allowed.
 pub fn whole() -> Arc<Sabotage> {
     Sabotage::new(true, decide)
 }
 
-/// With what is loaded changed before it is decided on.
+/// Changes the loaded rows before the decision.
 pub(crate) fn before(
     patch: impl Fn(&mut Loaded, &[Command]) + Send + Sync + 'static,
 ) -> Arc<Sabotage> {
@@ -32,8 +32,7 @@ pub(crate) fn before(
     })
 }
 
-/// With what was decided changed before it is saved and answered. The patch is given what was
-/// loaded.
+/// Changes the decision before it is saved and answered. The patch also gets the loaded rows.
 pub(super) fn after(
     patch: impl Fn(&Loaded, &mut Decision) + Send + Sync + 'static,
 ) -> Arc<Sabotage> {

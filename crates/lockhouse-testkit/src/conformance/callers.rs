@@ -66,7 +66,7 @@ pub async fn a_caller_that_goes_away_breaks_nothing(place: &Place) {
             let id = format!("r{i}");
             let patience = Duration::from_micros(i * 40);
             let _ = tokio::time::timeout(patience, grant(&lockhouse, &id, &[("s", 1)])).await;
-            // The one true answer, whatever became of the first call.
+            // A repeat gets the grant, whatever became of the first call.
             grant(&lockhouse, &id, &[("s", 1)]).await.unwrap();
         }
     });
@@ -78,7 +78,7 @@ pub async fn a_caller_that_goes_away_breaks_nothing(place: &Place) {
     assert_eq!(in_use(&lockhouse, "s").await, 0);
 }
 
-/// These are more calls than a batch takes, and more semaphores than there are lanes.
+/// There are more calls than a batch takes, and more semaphores than lanes.
 pub async fn a_thousand_calls_at_once_are_all_answered(place: &Place) {
     let lockhouse = place.client().await;
     let names = ["a", "b", "c", "d"];
@@ -127,7 +127,7 @@ pub async fn a_dropped_permit_is_given_back(place: &Place) {
     assert!(lockhouse.release(kept).await.unwrap().now);
 }
 
-/// In one process, as with tokio's semaphore.
+/// This holds within one process, as with tokio's semaphore.
 pub async fn a_dropped_permit_comes_before_a_later_try_acquire(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();

@@ -69,7 +69,7 @@ pub async fn the_ttl_is_recorded(place: &Place) {
     assert_eq!((untimed.ttl, untimed.expires_at), (None, None));
 }
 
-/// P8: from the store's clock now, not from the old expiry.
+/// P8: the new TTL counts from the store's clock now, not from the old expiry.
 pub async fn renewing_sets_the_expiry_to_now_and_the_ttl(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -169,10 +169,10 @@ pub async fn a_request_whose_time_has_passed_was_not_released_by_its_holder(plac
 async fn expired(lockhouse: &Lockhouse) {
     lockhouse.define("s", 2).await.unwrap();
     let short = with_ttl(ask("a", &[("s", 1)]), Duration::from_millis(30));
-    // Where the answer took longer than that, it says that the request has expired.
+    // If the answer takes longer than the TTL, it says that the request has expired.
     let _ = lockhouse.acquire(short, Duration::ZERO).await;
     let request = lockhouse.find("a").await.unwrap();
-    // The store's own clock, seen through another grant, says when it is over.
+    // The time of another grant shows when the store's clock has passed the expiry.
     let mut i = 0;
     eventually("the store's clock passes the expiry", async || {
         i += 1;

@@ -65,7 +65,7 @@ pub async fn each_semaphore_has_its_own_fence(place: &Place) {
     assert_eq!(in_use(&lockhouse, "s").await, 4);
 }
 
-/// The last fence of `semaphore`, by a grant on it.
+/// The next fence of `semaphore`, from a grant on it.
 async fn next_fence(lockhouse: &Lockhouse, id: &str, semaphore: &str) -> u64 {
     let request = grant(lockhouse, id, &[(semaphore, 1)]).await.unwrap();
     request.permits[0].fence
@@ -143,7 +143,7 @@ pub async fn an_epoch_misses_nothing_that_is_made_meanwhile(place: &Place) {
     let makers = (0..MAKERS).map(async |maker| {
         let lockhouse = place.client().await;
         let mut names = Vec::new();
-        // At least one is made after it was raised.
+        // At least one semaphore is created after the raise.
         let mut more = true;
         for i in 0.. {
             if !more {

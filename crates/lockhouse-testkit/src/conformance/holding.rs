@@ -21,8 +21,8 @@ pub async fn a_job_longer_than_its_ttl_keeps_its_hold(place: &Place) {
     assert!(permit.release().await.unwrap().now);
 }
 
-/// As in node-redlock 296: a lock was returned that had already expired. Here a permit was granted
-/// long after it was asked for: its TTL begins again.
+/// As in node-redlock 296: a lock was returned that had already expired. Here a permit is granted long after its caller
+/// asked, and its TTL begins at the grant.
 pub async fn a_permit_that_was_waited_for_longer_than_its_ttl_is_fresh(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -47,7 +47,7 @@ pub async fn a_holder_that_was_given_up_releases_nothing_when_it_comes_back(plac
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
     let late = with_ttl(ask("late", &[("s", 1)]), Duration::from_millis(100));
-    // Where the answer took longer than that, it says that the request has expired.
+    // If the answer takes longer than the TTL, it says that the request has expired.
     let _ = lockhouse.acquire(late, Duration::ZERO).await;
     assert!(lockhouse.find("late").await.is_ok());
     lockhouse
@@ -103,8 +103,8 @@ pub async fn a_caller_that_lost_its_hold_gets_request_ended(place: &Place) {
     let full = refusal(mutex.try_lock().await);
     assert_eq!(full.code(), Code::Exhausted);
     other.release().await.unwrap();
-    let anew = mutex.lock().await.unwrap();
-    assert!(anew.fence("s") > permit.fence("s"));
+    let later = mutex.lock().await.unwrap();
+    assert!(later.fence("s") > permit.fence("s"));
 }
 
 /// As in argo-workflows 15609 and 10286: after a restart the first holder was forgotten.

@@ -115,7 +115,7 @@ pub async fn a_refused_ask_leaves_no_trace(place: &Place) {
     grant(&lockhouse, "b", &[("s", 2)]).await.unwrap();
 }
 
-/// The databases' default collations compare otherwise.
+/// The databases' default collations do not.
 pub async fn ids_are_compared_byte_by_byte(place: &Place) {
     let lockhouse = place.client().await;
     let alike = [

@@ -184,7 +184,7 @@ pub async fn a_request_held_throughout_a_walk_is_listed_once(place: &Place) {
             holds_it && (by.is_none() || (i / 4).is_multiple_of(2))
         };
         let kept = (0..40).filter(is_asked_for).map(|i| format!("kept-{i:02}"));
-        // One comes with each page, so pages of one would never end.
+        // A request is granted for each page, so pages of one row would never end.
         for limit in [2, 3, 7] {
             let (mut seen, mut after) = (Vec::new(), None);
             loop {
@@ -197,7 +197,7 @@ pub async fn a_request_held_throughout_a_walk_is_listed_once(place: &Place) {
                         .into_iter()
                         .map(|request| request.external_id.to_string()),
                 );
-                // Expiries go back and forth, and some get one.
+                // Expiries move back and forth, and some requests get their first expiry.
                 let (i, ttl) = (turn % 40, Duration::from_secs(30 + turn as u64 * 7 % 50));
                 lockhouse
                     .renew(format!("kept-{i:02}"), Some(ttl))
@@ -234,7 +234,7 @@ pub async fn holders_of_a_semaphore_are_found_among_many_of_several(place: &Plac
     for semaphore in ["all", "a", "b"] {
         lockhouse.define(semaphore, 10_000).await.unwrap();
     }
-    // More than a page looks at.
+    // More rows than the query for one page reads.
     let holds = (0..1_150).map(|i| {
         let lockhouse = &lockhouse;
         let key = if i % 500 == 499 { "a" } else { "b" };

@@ -57,7 +57,7 @@ pub async fn permits_added_at_once_all_count(place: &Place) {
     assert_eq!(s.available_permits().await.unwrap(), 8);
 }
 
-/// The first user creates it. One caller at a time has the lock, in the order of arrival.
+/// The first user creates the mutex. One caller at a time has the lock, in the order of arrival.
 pub async fn a_mutex_is_for_one_at_a_time(place: &Place) {
     let lockhouse = place.client().await;
     let other = place.client().await;
@@ -112,7 +112,7 @@ pub async fn a_name_is_a_mutex_or_a_readers_writer_lock(place: &Place) {
     }
 }
 
-/// It would let in more than one caller, or fewer than all readers.
+/// Such a semaphore would let in more than one caller, or fewer than all readers.
 pub async fn a_semaphore_of_another_capacity_is_no_lock(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 5).await.unwrap();
@@ -168,7 +168,7 @@ pub async fn readers_share_and_a_writer_is_alone(place: &Place) {
     writer.release().await.unwrap();
     let reader = here.try_read().await.unwrap();
     reader.release().await.unwrap();
-    // A resize can only make it smaller, which writers find out.
+    // A resize can only make the lock smaller, and a writer then gets an error.
     lockhouse.define("rw", 7).await.unwrap();
     let refused = refusal(here.write().await);
     assert_eq!(refused.code(), Code::ExceedsCapacity);

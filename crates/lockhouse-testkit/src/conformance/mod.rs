@@ -1,4 +1,4 @@
-//! The rules that a client must find kept on every store, embedded or through a server. Each rule is one function.
+//! The rules that hold for a client of every store, embedded or through a server. Each rule is one function.
 //!
 //! [`conformance!`](crate::conformance!) makes a test of each rule on one kind of place:
 //!
@@ -222,14 +222,14 @@ macro_rules! conformance_of {
                 }
             )*
 
-            /// The rules that were stamped out here.
+            /// The rules that this module tests.
             #[allow(dead_code)]
             pub(super) const RULES: &[&str] = &[$(stringify!($rule),)*];
         }
     };
 }
 
-/// The names of all the rules in this folder's files, to compare with what the macro names.
+/// The names of all rules in this folder's files, to compare with the names in the macro.
 pub fn all_rules() -> Vec<String> {
     let files = [
         include_str!("atomic.rs"),

@@ -121,7 +121,7 @@ pub async fn a_session_that_is_dropped_frees_what_it_kept(place: &Place) {
     let ended = lockhouse.find("a").await.unwrap();
     assert_eq!(ended.end_reason(), Some(EndReason::Released));
 
-    // Long enough for a store that stalls once between the beat and the grant.
+    // The session is long enough for a store that stalls once between the heartbeat and the grant.
     hold("b", Duration::from_secs(2)).await.forget();
     lockhouse
         .acquire(ask("next", &[("s", 1)]), SOON)
@@ -131,7 +131,7 @@ pub async fn a_session_that_is_dropped_frees_what_it_kept(place: &Place) {
     assert_eq!(ended.end_reason(), Some(EndReason::OwnerDead));
 }
 
-/// Another caller may hold its permits then.
+/// Another caller may hold the session's permits then.
 pub async fn a_session_that_another_ends_is_lost(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     let session = one.session("job", Duration::from_secs(2)).await.unwrap();
@@ -141,7 +141,7 @@ pub async fn a_session_that_another_ends_is_lost(place: &Place) {
     assert!(session.is_lost());
 }
 
-/// P10: a grant to it would be lost at once.
+/// P10: a grant to such a waiter would be lost at once.
 pub async fn a_waiter_whose_session_ends_is_granted_nothing(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("a", 1).await.unwrap();
@@ -155,7 +155,7 @@ pub async fn a_waiter_whose_session_ends_is_granted_nothing(place: &Place) {
     let late = semaphore.try_acquire().await;
     assert_eq!(late.unwrap_err().code(), Code::SessionEnded);
     held.release().await.unwrap();
-    // Where the one who waited was granted it in that moment, it comes back.
+    // If the waiter was granted the permit in that moment, the permit is released.
     let next = one
         .request_with_id("next")
         .permits("a", 1)

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::steps::{SOON, ask, grant, in_use, name, owned_by, refusal, with_ttl};
 use crate::place::Place;
 
-/// solid_queue #99: three who were the first on a semaphore deadlocked. P6.
+/// solid_queue #99: the first three callers of a semaphore deadlocked. P6.
 pub async fn simultaneous_first_acquires_do_not_deadlock(place: &Place) {
     let clients = [
         place.client().await,
@@ -43,7 +43,7 @@ pub async fn simultaneous_first_acquires_do_not_deadlock(place: &Place) {
     }
 }
 
-/// redisson #4678: all were taken, and setting the capacity once more gave them out again. P1.
+/// redisson #4678: all permits were held, and setting the capacity again handed them out again. P1.
 pub async fn a_capacity_that_is_set_again_gives_nothing_out_twice(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 2).await.unwrap();
@@ -61,8 +61,8 @@ pub async fn a_capacity_that_is_set_again_gives_nothing_out_twice(place: &Place)
     assert_eq!(in_use(&lockhouse, "s").await, 3);
 }
 
-/// redisson #6343: a release of several with one unknown id among them released the rest, and failed. Here
-/// each release is a separate call, and gets its own answer, also where they share a commit. P3.
+/// redisson #6343: a release of several ids, one of them unknown, released the others and failed. Here each release is a
+/// separate call with its own answer, also if releases share a commit. P3.
 pub async fn an_unknown_id_among_others_fails_alone(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 9).await.unwrap();
@@ -88,8 +88,8 @@ pub async fn an_unknown_id_among_others_fails_alone(place: &Place) {
         .unwrap();
 }
 
-/// solid_queue #761: a worker that had fallen silent was given up, and released what it held once more when it
-/// came back; so a limit of 1 ran 11. P3.
+/// solid_queue #761: the permits of a silent worker were released, and released again when the worker came back. So a limit
+/// of 1 ran 11 jobs. P3.
 pub async fn an_owner_that_was_given_up_releases_nothing_when_it_comes_back(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -128,7 +128,7 @@ pub async fn a_release_at_expiry_frees_permits_once(place: &Place) {
                 "over before it was granted"
             );
         }
-        // Before the expiry in some rounds, after it in others.
+        // The release comes before the expiry in some rounds, and after it in others.
         let about_then = begun + ttl - Duration::from_millis(10) + Duration::from_millis(round);
         tokio::time::sleep_until(about_then).await;
         let of_next = two.acquire(ask(&next, &[("s", 1)]), SOON);

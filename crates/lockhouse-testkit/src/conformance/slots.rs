@@ -78,7 +78,7 @@ pub async fn slots_are_turned_on_and_off_while_nothing_is_held(place: &Place) {
     let resized = lockhouse.define("gpu", 3).await.unwrap();
     assert!(
         resized.semaphore.is_slotted(),
-        "unless it is said, it stays as it is"
+        "a resize that does not name slots keeps them"
     );
     lockhouse.release("b").await.unwrap();
     let plain = lockhouse.define("gpu", 3).without_slots().await.unwrap();

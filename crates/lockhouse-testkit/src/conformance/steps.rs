@@ -6,7 +6,7 @@ use lockhouse::{
     Ask, Count, Error, ExternalId, Lockhouse, Owner, Refusal, Request, SemaphoreName, Ttl,
 };
 
-/// Long enough for a loaded machine; nothing waits this long unless it is broken.
+/// Long enough for a loaded machine. Only a failing test waits this long.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
 pub(super) fn ask(id: &str, permits: &[(&str, u32)]) -> Ask {
@@ -30,7 +30,7 @@ pub(super) fn name(name: &str) -> SemaphoreName {
     SemaphoreName::parse(name).unwrap()
 }
 
-/// One permit each of `semaphores`, now or an error.
+/// Acquires one permit of each of `semaphores`, without a wait.
 pub(super) async fn grant(
     lockhouse: &Lockhouse,
     id: &str,
@@ -51,7 +51,7 @@ pub(super) fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Refusal {
     }
 }
 
-/// Waits until `check` says true.
+/// Waits until `check` returns true.
 pub(super) async fn eventually(what: &str, mut check: impl AsyncFnMut() -> bool) {
     let waited = tokio::time::timeout(SOON, async {
         while !check().await {

@@ -122,7 +122,8 @@ pub async fn templates_are_listed_and_deleted(place: &Place) {
     assert_eq!(unknown.code(), Code::UnknownSemaphore);
 }
 
-/// It does so in batches, with a row in the history of each. Semaphores that were resized by hand keep their capacity.
+/// The semaphores are resized in batches, each with a row in its history. Semaphores that were resized by hand keep their
+/// capacity.
 pub async fn a_template_that_is_resized_resizes_its_semaphores(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.template("customer/*", 1).await.unwrap();
@@ -164,10 +165,11 @@ pub async fn a_template_that_is_resized_resizes_its_semaphores(place: &Place) {
         .unwrap();
 }
 
-/// Resized by hand, one of them closed.
+/// Semaphores that were resized by hand, one of them closed.
 const RESIZED: [(&str, u32); 2] = [("customer/closed", 0), ("customer/large", 9)];
 
-/// Unless an operator has resized it. P7: if its name is used again, its fences begin above every fence that was handed out.
+/// An idle semaphore that an operator has resized stays. P7: if the name of a deleted one is used again, its fences begin
+/// above every fence that was handed out.
 pub async fn an_idle_semaphore_of_a_template_is_deleted(place: &Place) {
     let lockhouse = place.client().await;
     let idle = Duration::from_millis(1);
@@ -176,7 +178,7 @@ pub async fn an_idle_semaphore_of_a_template_is_deleted(place: &Place) {
         .idle(idle)
         .await
         .unwrap();
-    // A second after the template has changed, its process looks at its semaphores once more.
+    // A second after a change of the template, the process looks at the template's semaphores once more.
     sleep(Duration::from_millis(1_500)).await;
     lockhouse.define("kept", 1).await.unwrap();
     for (name, capacity) in RESIZED {
@@ -193,10 +195,10 @@ pub async fn an_idle_semaphore_of_a_template_is_deleted(place: &Place) {
     grant(&lockhouse, "held", &[("customer/held", 1)])
         .await
         .unwrap();
-    // When it was used is noted to the second.
+    // The time of the last use is kept to the second.
     sleep(Duration::from_millis(1_200)).await;
     let Ok(swept) = lockhouse.sweep(&Upkeep::default()).await else {
-        // A server sweeps by itself.
+        // A server does its own upkeep.
         return;
     };
     assert_eq!(swept.idle, 1);
@@ -287,7 +289,7 @@ pub async fn a_saturated_key_holds_up_nobody_on_others(place: &Place) {
         }
     }
     wait_for(&lockhouse, "customer/noisy", 10).await;
-    // By now every process has had time to register in the lines of both semaphores.
+    // Every process has had time to register in the lines of both semaphores.
     sleep(Duration::from_millis(600)).await;
     for (n, client) in [place.client().await, lockhouse.clone()].iter().enumerate() {
         let both = [(&*format!("customer/quiet-{n}"), 1), ("all", 1)];
@@ -295,7 +297,7 @@ pub async fn a_saturated_key_holds_up_nobody_on_others(place: &Place) {
         let granted = timeout(SOON, client.acquire(waits, Duration::from_secs(5))).await;
         granted.unwrap().unwrap();
     }
-    // The first of those who wait is served when its key has room.
+    // The first waiter is served when its key has room.
     lockhouse.release("noisy-0").await.unwrap();
     noisy.remove(0).await.unwrap().unwrap();
     for waits in noisy {

@@ -1,4 +1,4 @@
-//! Access tokens, and what belongs to them.
+//! Access tokens, and the requests that belong to them.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// Whether `lockhouse` has a server between itself and the store.
 async fn is_remote(lockhouse: &Lockhouse) -> bool {
-    // A server keeps to itself what its tokens are known by.
+    // A server does not reveal the digests of its tokens.
     lockhouse.known_tokens().await.is_err()
 }
 
@@ -68,13 +68,16 @@ pub async fn tokens_are_made_listed_and_revoked(place: &Place) {
     let again = lockhouse.tokens().await.unwrap();
     assert_eq!(named(&again, "ci").revoked_at, Some(revoked_at));
 
-    let (anew, _) = lockhouse
+    let (created_again, _) = lockhouse
         .create_token("ci", &grants[..1], None)
         .await
         .unwrap();
-    assert_eq!((anew.revoked_at, anew.expires_at), (None, None));
+    assert_eq!(
+        (created_again.revoked_at, created_again.expires_at),
+        (None, None)
+    );
     let listed = lockhouse.tokens().await.unwrap();
-    assert_eq!(named(&listed, "ci"), &anew);
+    assert_eq!(named(&listed, "ci"), &created_again);
 
     let unknown = lockhouse.revoke_token("nobody").await.unwrap_err();
     assert_eq!(unknown.code(), Code::InvalidRequest, "{unknown}");
@@ -115,7 +118,7 @@ pub async fn an_expired_token_can_be_replaced(place: &Place) {
 pub async fn requests_belong_to_the_token_that_made_them(place: &Place) {
     let lockhouse = place.client().await;
     if is_remote(&lockhouse).await {
-        // There, the server says whose a call is.
+        // With a server, the server names the token of a call.
         return;
     }
     lockhouse.define("s", 10).await.unwrap();

@@ -31,7 +31,7 @@ pub async fn a_dead_holders_permits_are_granted_to_a_waiter(place: &Place) {
         ended.released_at() >= ended.expires_at,
         "by the store's clock"
     );
-    assert_eq!(in_use(&lockhouse, "t").await, 0, "all of it came back");
+    assert_eq!(in_use(&lockhouse, "t").await, 0, "the whole request ended");
 }
 
 /// Lapsed permits count as free.
@@ -39,7 +39,7 @@ pub async fn a_semaphore_with_only_lapsed_permits_can_be_deleted(place: &Place) 
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
     let dead = with_ttl(ask("a", &[("s", 1)]), Duration::from_millis(50));
-    // Where the answer took longer than that, it says that the request has expired.
+    // If the answer takes longer than the TTL, it says that the request has expired.
     let _ = lockhouse.acquire(dead, Duration::ZERO).await;
     eventually("it can be deleted", async || {
         lockhouse.delete("s").await.is_ok()
@@ -49,8 +49,8 @@ pub async fn a_semaphore_with_only_lapsed_permits_can_be_deleted(place: &Place) 
     assert_eq!(ended.end_reason(), Some(EndReason::Expired));
 }
 
-/// P8: a grant that expired before the store answered is not reported as a grant. As in node-redlock 296, and in etcd 11456
-/// and 9921: callers got grants that had expired already.
+/// P8: a grant that expired before the store answered is not reported as a grant. In node-redlock 296, and in etcd 11456 and
+/// 9921, callers got grants that had expired already.
 pub async fn a_grant_is_never_returned_that_had_expired(place: &Place) {
     let late = place.late_client(Duration::from_millis(300)).await;
     late.define("s", 100).await.unwrap();
@@ -87,7 +87,8 @@ pub async fn force_ends_a_hold_and_says_who(place: &Place) {
     grant(&one, "b", &[("s", 1)]).await.unwrap();
 }
 
-/// P3: the request has the name of the holder, of another caller, or of the owner that said goodbye; none if time ended it.
+/// P3: an ended request names the holder, the other caller, or the owner that said goodbye. It names nobody if time ended
+/// it.
 pub async fn a_release_names_its_caller(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 9).await.unwrap();
@@ -130,14 +131,14 @@ pub async fn a_release_names_its_caller(place: &Place) {
     );
     let ttl = Duration::from_millis(1);
     let brief = with_ttl(ask("expired", &[("s", 1)]), ttl);
-    // It may have expired before it is answered.
+    // The request may have expired before it is answered.
     one.acquire(brief, Duration::ZERO).await.ok();
     tokio::time::sleep(20 * ttl).await;
     assert!(!two.release("expired").await.unwrap().now);
     assert_eq!(by("expired").await, None);
 }
 
-/// P10, P12: lapsed requests also end where no process does the upkeep and no caller wants their permits.
+/// P10, P12: lapsed requests also end if no process does the upkeep and no caller wants their permits.
 pub async fn a_client_that_acquires_sweeps_what_has_lapsed_elsewhere(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("full", 1).await.unwrap();
@@ -147,8 +148,8 @@ pub async fn a_client_that_acquires_sweeps_what_has_lapsed_elsewhere(place: &Pla
         let dead = with_ttl(ask(id, &[(name, 1)]), brief);
         lockhouse.acquire(dead, Duration::ZERO).await.unwrap();
     }
-    eventually("what lapsed elsewhere is ended", async || {
-        // The first that finds "c" in its way knows that nobody sweeps.
+    eventually("the lapsed request is ended", async || {
+        // The first caller that finds the lapsed request on "c" learns that no process sweeps.
         let full = lockhouse.semaphore("full").try_acquire().await;
         drop(full);
         in_use(&lockhouse, "elsewhere").await == 0

@@ -139,7 +139,7 @@ pub async fn a_crowd_that_waits_is_served(place: &Place) {
 
 type Call = JoinHandle<Result<(Request, bool), Error>>;
 
-/// A call of `place` that waits in the line of the first semaphore that it names.
+/// Starts a call, and waits until it is the `place`th in the line of the first semaphore that it names.
 async fn in_line(lockhouse: &Lockhouse, ask: Ask, place: u32) -> Call {
     let on = ask.permits().next().unwrap().0.clone();
     let waiting = tokio::spawn({
@@ -175,7 +175,7 @@ pub async fn the_first_waiter_is_served_first(place: &Place) {
     }
 }
 
-/// P11: neither do asks for another of its semaphores, nor asks without a wait.
+/// P11: asks for another semaphore of the large ask do not overtake it either, nor do asks without a wait.
 pub async fn small_asks_do_not_overtake_a_large_one(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 3).await.unwrap();
@@ -190,7 +190,7 @@ pub async fn small_asks_do_not_overtake_a_large_one(place: &Place) {
     let again = grant(&lockhouse, "a", &[("s", 1)]).await.unwrap();
     assert_eq!(
         again.permits[0].fence, 1,
-        "who holds is told so all the same"
+        "a holder that asks again gets its grant"
     );
     lockhouse.release("a").await.unwrap();
     assert_eq!(fence(big).await, 2);

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::{Drill, LONG, SHORT, asked};
 use crate::history::{Answer, Asked, Recorded};
 
-/// A waiter that comes so much earlier than another is first at every client.
+/// A waiter that comes this much earlier than another is first at every client.
 const APART: Duration = Duration::from_millis(1_200);
 
 /// How long the holder keeps the permit that all wait for.
@@ -22,8 +22,8 @@ impl Drill {
         join3(self.queued(), self.urgent(), self.keyed()).await;
     }
 
-    /// A waiter at another client than the holder. Long after it comes a waiter at the holder's client, which could hand over to it.
-    /// Meanwhile a third client tries again and again without a wait.
+    /// A waiter waits at another client than the holder. Long after it a waiter comes at the holder's client, which could hand
+    /// over to that one. Meanwhile a third client tries again and again without a wait.
     async fn queued(&self) {
         let [one, two, three, ..] = &self.clients[..] else {
             unreachable!()
@@ -84,14 +84,14 @@ async fn give_back_later(client: &Recorded, id: &str) {
     client.release(id).await;
 }
 
-/// Waits for a permit, and gives it back at once.
+/// Waits for a permit, and releases it at once.
 async fn take(client: &Recorded, ask: Asked, after: Duration) {
     sleep(after).await;
     client.acquire(ask.clone(), Duration::from_secs(10)).await;
     client.release(&ask.id).await;
 }
 
-/// Repeats an ask without a wait, with pauses of `every`, and gives back at once what it gets.
+/// Repeats an ask without a wait, with pauses of `every`, and releases each permit at once.
 async fn try_often(
     client: &Recorded,
     name: &str,

@@ -24,16 +24,16 @@ pub(super) async fn insert(database: &mut Database, count: u32, tables: &[String
                 .await;
         }
     }
-    // They were written long ago, and are on the disk.
+    // Now the rows are on the disk, like rows that were written long ago.
     database.checkpoint().await;
 }
 
-/// `prefix` and `n`, in no order of time, as callers' ids are.
+/// An id of `prefix` and `n`. Ids are in no order of time, like those of callers.
 pub(super) fn scattered(prefix: &str) -> String {
     format!("CONCAT('{prefix}-', n % 50000 * 40503 % 65536, '-', n)")
 }
 
-/// A permit each, of the semaphore called `name`; and its fence is past theirs.
+/// Gives each request a permit of the semaphore `name`, whose fence is past theirs.
 pub(super) fn permits_of(name: &str) -> String {
     format!(
         "lockhouse_permit (permit_request_id, semaphore_id, count, fence) \

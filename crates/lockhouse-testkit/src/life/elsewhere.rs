@@ -26,7 +26,7 @@ const AT_ONCE: usize = 500;
 pub struct Size {
     /// How many requests have lapsed on the other semaphore.
     pub lapsed: u32,
-    /// How many silent owners share them; 0 if they have expired themselves.
+    /// How many silent owners the requests have. 0 if the requests have expired themselves.
     pub owners: u32,
     /// How many refusals are timed in each of the two stores.
     pub refusals: u32,
@@ -37,13 +37,13 @@ pub struct Size {
 pub struct Outcome {
     /// The refusals in the empty store.
     pub empty: Durations,
-    /// The refusals beside what has lapsed.
+    /// The refusals in the store with lapsed requests.
     pub crowded: Durations,
 }
 
 impl Outcome {
-    /// How many times as long a refusal takes beside what has lapsed; of the faster ones, which
-    /// others on the machine disturbed least.
+    /// How many times as long a refusal takes beside lapsed requests. It compares the faster quarters, which other load
+    /// on the machine disturbed least.
     pub fn ratio(&self) -> f64 {
         self.crowded.quantile(0.25).as_secs_f64() / self.empty.quantile(0.25).as_secs_f64()
     }
@@ -56,11 +56,11 @@ impl Outcome {
             ms(self.empty.quantile(0.5)),
         );
         report.say(
-            "beside what has lapsed, p50",
+            "beside lapsed requests, p50",
             ms(self.crowded.quantile(0.5)),
         );
         report.say(
-            "beside what has lapsed, p90",
+            "beside lapsed requests, p90",
             ms(self.crowded.quantile(0.9)),
         );
         let ratio = self.ratio();
@@ -75,10 +75,10 @@ impl Outcome {
     }
 }
 
-/// Refuses.
+/// Measures refusals.
 ///
 /// # Panics
-/// If a caller is granted what is held, or a refusal ends what is held elsewhere and live.
+/// If a caller is granted a held permit, or a refusal ends a live request on the other semaphore.
 pub async fn run(empty: &Place, crowded: &Place, size: Size) -> Outcome {
     let (one, other) = (Full::at(empty).await, Full::at(crowded).await);
     other
@@ -123,7 +123,7 @@ impl Full {
     }
 }
 
-/// As many in each, in turn.
+/// Times `count` refusals of each client, in turn.
 async fn refusals(of: [&Full; 2], count: u32) -> [Durations; 2] {
     let mut took = [Vec::new(), Vec::new()];
     for _ in 0..count {
@@ -136,7 +136,7 @@ async fn refusals(of: [&Full; 2], count: u32) -> [Durations; 2] {
     took.map(|took| took.into_iter().collect())
 }
 
-/// By the store's own commands, and the time that it takes.
+/// Lets requests lapse by the store's own commands, and by waiting.
 async fn lapse_by_commands(url: &str, size: Size) {
     let store = lockhouse_stores::open(url).unwrap();
     let soon = Ttl::from_ms(1_000).unwrap();
@@ -171,7 +171,7 @@ async fn lapse_by_commands(url: &str, size: Size) {
     sleep(Duration::from_millis(1_100)).await;
 }
 
-/// As if all of them had lapsed since they were granted.
+/// Writes requests that have lapsed since they were granted.
 async fn lapse(url: &str, size: Size) {
     let Size { lapsed, owners, .. } = size;
     let mut database = Database::open(url).await;

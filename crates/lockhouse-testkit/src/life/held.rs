@@ -16,13 +16,13 @@ use crate::place::Place;
 
 const OWNERS: u32 = 1_000;
 
-/// One of so many has expired, and one is stale.
+/// One of so many requests has expired, and one of so many is stale.
 const ONE_OF: u32 = 2_000;
 
-/// How many are looked for at once, as by the engine.
+/// How many requests one query looks for, as in the engine.
 const PIECE: u32 = 500;
 
-/// A part of the scan's time.
+/// The most that a look may take, as a part of the scan's time.
 const TARGET: f64 = 0.1;
 
 /// How large the run is.
@@ -39,17 +39,17 @@ pub struct Outcome {
     pub expired: u64,
     /// How many were stale.
     pub stale: u64,
-    /// How long it took to find 500 that have expired.
+    /// How long it took to find 500 expired requests.
     pub look: Duration,
-    /// How long the sweep took that ended both.
+    /// How long the sweep took that ended expired and stale requests.
     pub sweep: Duration,
-    /// And the next one, for which nothing is due.
+    /// How long the next sweep took, which found nothing due.
     pub idle: Duration,
-    /// How long it then took to find that nothing has expired.
+    /// How long it then took to find that no request has expired.
     pub idle_look: Duration,
-    /// How long each of the looks took at what sessions keep.
+    /// How long each look took at requests that sessions keep.
     pub stale_looks: Durations,
-    /// How long it took to count all.
+    /// How long it took to count all rows.
     pub scan: Duration,
 }
 
@@ -79,10 +79,10 @@ impl Outcome {
     }
 }
 
-/// Sweeps.
+/// Measures sweeps.
 ///
 /// # Panics
-/// If a sweep ends anything but what is due, or leaves some of it.
+/// If a sweep ends a request that is not due, or leaves one that is.
 pub async fn run(place: &Place, size: Size) -> Outcome {
     let lockhouse = place.client().await;
     lockhouse.define("all", size.held).await.unwrap();
@@ -123,7 +123,7 @@ pub async fn run(place: &Place, size: Size) -> Outcome {
     }
 }
 
-/// Holds, and says how many have expired; as many are stale.
+/// Writes held requests. Returns how many have expired; as many are stale.
 async fn hold(url: &str, count: u32) -> u64 {
     let mut database = Database::open(url).await;
     let kind = format!(
@@ -164,7 +164,7 @@ async fn hold(url: &str, count: u32) -> u64 {
     u64::from(count / ONE_OF)
 }
 
-/// Goes through all that is old and kept by a session; how long each piece took.
+/// Goes through all old requests that a session keeps. Returns how long each piece took.
 async fn look_at_all(store: &dyn FullStore) -> Durations {
     let mut page = Page {
         after: None,
@@ -183,10 +183,10 @@ async fn look_at_all(store: &dyn FullStore) -> Durations {
     }
 }
 
-/// The rest is held still; how long it took to count it.
+/// Checks that all other requests are still held. Returns how long it took to count them.
 async fn check(lockhouse: &Lockhouse, url: &str, held: u64) -> Duration {
     let mut database = Database::open(url).await;
-    // No index has the reason and the text of the id.
+    // No index has both the reason and the id.
     let count = "SELECT COUNT(*) FROM lockhouse_permit_request \
         WHERE end_reason IS NULL AND external_id LIKE '%-%-%'";
     let (counted, scan) = timed(database.number(count)).await;

@@ -14,37 +14,37 @@ use crate::{audit, rows};
 
 const SEMAPHORE: &str = "boats";
 
-/// How soon after the expiry everybody must be served.
+/// How soon after the expiry all waiters must be served.
 const TARGET: Duration = Duration::from_secs(3);
 
 /// How large the run is.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// How many permits are held, each by a separate request; as many are waited for.
+    /// How many permits are held, each by a separate request. There are as many waiters.
     pub holders: u32,
-    /// How many processes hold them, and are killed.
+    /// How many processes hold the permits, and are killed.
     pub holding_processes: u32,
     /// How many processes wait for those permits.
     pub waiting_processes: u32,
     /// The holders' time to live.
     pub ttl: Duration,
-    /// How long all is well before they are killed.
+    /// How long the holders hold before they are killed.
     pub well_for: Duration,
 }
 
 /// The measurements.
 #[derive(Debug)]
 pub struct Outcome {
-    /// From the last expiry to the last grant to one who waited.
+    /// From the last expiry to the last grant to a waiter.
     pub last_served: Duration,
-    /// The longest from the nth expiry to the nth grant.
+    /// The longest time from the nth expiry to the nth grant.
     pub longest: Duration,
-    /// The same, half of them.
+    /// The median of the times from the nth expiry to the nth grant.
     pub median: Duration,
 }
 
 impl Outcome {
-    /// Whether all were served in time.
+    /// Whether all waiters were served in time.
     pub fn report(&self) -> Report {
         let mut report = Report::default();
         let met = |took: Duration| took <= TARGET;
@@ -70,7 +70,7 @@ impl Outcome {
 /// Kills the holders. `program` is `life`.
 ///
 /// # Panics
-/// If a permit was granted that was not free, at any time; or somebody was not served at all.
+/// If a permit was granted that was not free, or a waiter was never served.
 pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
     let (url, ttl_ms) = (place.url(), size.ttl.as_millis().to_string());
     let lockhouse = place.client().await;
@@ -80,7 +80,7 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
         Process::start(program, &["hold", url, SEMAPHORE, &prefix, &share, &ttl_ms])
     };
     let holding = shares(size.holders, size.holding_processes);
-    // One after the other: a hundred that start at once keep each other from renewing.
+    // They start one after the other: a hundred processes that start at once keep each other from renewing.
     let mut holders = Vec::new();
     for mut holder in holding.map(hold) {
         assert_eq!(holder.line().await, "held");
@@ -105,7 +105,7 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
     let rows = rows::read(url).await;
     assert!(
         rows.permits.iter().all(is_held),
-        "a holder that lives lost its permit: this machine can't renew so many in time"
+        "a live holder lost its permit: this machine can't renew so many in time"
     );
 
     for holder in &mut holders {
@@ -117,7 +117,7 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
             assert_eq!(waiters[i].line().await, "served");
         }
     }
-    say("everybody who waited is served");
+    say("all waiters are served");
     let rows = rows::read(url).await;
     for waiter in waiters {
         assert!(waiter.end().await.0);
@@ -131,7 +131,7 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
     outcome(&rows)
 }
 
-/// The share of `all` that each of `parts` gets.
+/// The share of `all` for each of `parts`.
 fn shares(all: u32, parts: u32) -> impl Iterator<Item = (usize, u32)> + Clone {
     let share = move |part| all / parts + u32::from(part < all % parts);
     (0..parts).map(share).enumerate()
@@ -156,7 +156,7 @@ fn outcome(rows: &Rows) -> Outcome {
     assert_eq!(expired.len(), served.len());
     let late = |(expired, served): (&i64, &i64)| {
         let late = u64::try_from(served - expired);
-        Duration::from_micros(late.expect("nobody is served before it is free"))
+        Duration::from_micros(late.expect("no waiter is served before a permit is free"))
     };
     let late: super::Durations = expired.iter().zip(&served).map(late).collect();
     Outcome {

@@ -12,7 +12,7 @@ use super::{Durations, Report, bulk, ms, say, timed};
 use crate::database::Database;
 use crate::place::Place;
 
-/// How many times as long as one row a page of one row may take.
+/// How many times as long as the read of one row a page of one row may take.
 const TARGET_RATIO: f64 = 10.0;
 
 /// The most rows of a page.
@@ -21,7 +21,7 @@ const PAGE: u32 = 1_000;
 /// How large the run is.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// How many requests hold the one semaphore.
+    /// How many requests hold the first semaphore.
     pub rows: u32,
     /// How often each page is read.
     pub calls: u32,
@@ -32,18 +32,18 @@ pub struct Size {
 pub struct Outcome {
     /// The state of a semaphore: one row.
     pub row: Durations,
-    /// A page of one request of all.
+    /// A page of one request, from the listing of all.
     pub first: Durations,
-    /// The one holder of a semaphore.
+    /// The only holder of the second semaphore.
     pub holder: Durations,
-    /// A page of a thousand.
+    /// A page of 1,000 requests.
     pub page: Durations,
     /// How many pages there are, and how long reading all takes.
     pub all: (u32, std::time::Duration),
 }
 
 impl Outcome {
-    /// Whether pages cost what they hold.
+    /// Whether the cost of a page depends only on its rows.
     pub fn report(&self) -> Report {
         let mut report = Report::default();
         let both =
@@ -65,7 +65,7 @@ impl Outcome {
     }
 }
 
-/// Reads.
+/// Measures reads.
 ///
 /// # Panics
 /// If a page lacks rows.

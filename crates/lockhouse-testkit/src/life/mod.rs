@@ -1,8 +1,8 @@
 //! Long runs over the whole life of permits, at the sizes that operators meet: killed holders, an owner of thousands of
 //! requests that falls silent, a million ended requests, and a million held ones.
 //!
-//! Each run checks what must be true, and panics otherwise. It reports each measurement beside its target. `bin/life.rs`
-//! does the runs at full size, when somebody starts it. `tests/life.rs` does them at a small size with the other tests.
+//! Each run checks its invariants, and panics if one is broken. It reports each measurement beside its target. A person starts
+//! `bin/life.rs`, which does the runs at full size. `tests/life.rs` does them at a small size with the other tests.
 
 mod bulk;
 pub mod elsewhere;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 pub use report::Report;
 
-/// Says what is going on, where somebody looks on.
+/// Prints progress to stderr.
 pub(crate) fn say(what: impl Display) {
     println!("  … {what}");
 }
@@ -37,14 +37,14 @@ pub(crate) async fn timed<T>(call: impl Future<Output = T>) -> (T, Duration) {
 pub struct Durations(Vec<Duration>);
 
 impl Durations {
-    /// The duration that `part` (0 to 1) of them are no longer than.
+    /// The duration that is not exceeded by `part` (0 to 1) of them.
     pub fn quantile(&self, part: f64) -> Duration {
         let last = self.0.len().saturating_sub(1) as f64;
         let at = (last * part).ceil() as usize;
         self.0.get(at).copied().unwrap_or_default()
     }
 
-    /// How many there are.
+    /// The number of durations.
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -58,7 +58,7 @@ impl FromIterator<Duration> for Durations {
     }
 }
 
-/// Short enough for a table.
+/// A duration in milliseconds, short enough for a table.
 pub(crate) fn ms(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1e3)
 }

@@ -19,7 +19,7 @@ const SEMAPHORES: usize = 4;
 const TARGET_RATIO: f64 = 2.0;
 const TARGET_LONGEST: Duration = Duration::from_millis(200);
 
-/// How many rounds of each kind there are at most, if a slow database has purged nothing in those that were asked for.
+/// The most rounds of each kind. There are more than `rounds` if a slow database has purged nothing in these.
 const MOST_ROUNDS: u32 = 12;
 
 /// How large the run is.
@@ -31,11 +31,11 @@ pub struct Size {
     pub clients: u32,
     /// How many rounds there are of each kind.
     pub rounds: u32,
-    /// How long each is.
+    /// How long each round is.
     pub round: Duration,
     /// The most rows of a purge.
     pub batch: u32,
-    /// The pause after each.
+    /// The pause after each purge.
     pub pause: Duration,
 }
 
@@ -44,19 +44,19 @@ pub struct Size {
 pub struct Outcome {
     /// The rounds without a purge.
     pub without: Vec<Durations>,
-    /// And those with one.
+    /// The rounds with a purge.
     pub with: Vec<Durations>,
     /// How long each purge took that deleted something, waiting included.
     pub purges: Durations,
-    /// The most requests that one of them deleted.
+    /// The most requests that one purge deleted.
     pub most_at_once: u64,
-    /// How many were deleted while clients looked on.
+    /// How many requests were deleted while clients worked.
     pub purged_during: u64,
     round: Duration,
 }
 
 impl Outcome {
-    /// Whether the clients hardly noticed.
+    /// Whether the purge hardly slowed the clients down.
     pub fn report(&self) -> Report {
         let mut report = Report::default();
         let median = |rounds: &[Durations], part: f64| {
@@ -100,10 +100,10 @@ impl Outcome {
     }
 }
 
-/// Purges.
+/// Measures purges.
 ///
 /// # Panics
-/// If a call fails; or not all of the past is purged, and only that, in batches of the upkeep's.
+/// If a call fails, if an old request stays or a young one is purged, or if a batch is larger than the upkeep allows.
 pub async fn run(place: &Place, size: Size) -> Outcome {
     let (watched, lockhouse) = Watched::open(place.url()).await;
     for i in 0..SEMAPHORES {
@@ -164,7 +164,7 @@ pub async fn run(place: &Place, size: Size) -> Outcome {
     outcome
 }
 
-/// Purges what is left, and looks whether all of the past is gone, and nothing else.
+/// Purges the remaining old requests, and checks that all old requests are gone, and no others.
 async fn finish(lockhouse: &Lockhouse, url: &str, upkeep: Upkeep) {
     let mut database = Database::open(url).await;
     let young = "SELECT COUNT(*) FROM lockhouse_permit_request \
@@ -176,8 +176,8 @@ async fn finish(lockhouse: &Lockhouse, url: &str, upkeep: Upkeep) {
     };
     let of_the_past = "SELECT COUNT(*) FROM lockhouse_permit_request \
         WHERE external_id LIKE 'past-%'";
-    // A purge that was cut off goes on to its end, and a sweep passes over the rows that it has
-    // locked: one that finds no others ends, so the next has to do the rest.
+    // A purge that was dropped runs to its end. Sweeps skip the rows that it has locked, so another sweep has to delete
+    // the rest.
     let until = tokio::time::Instant::now() + Duration::from_secs(30);
     while database.number(of_the_past).await > 0 {
         assert!(
@@ -202,7 +202,7 @@ fn name(semaphore: usize) -> String {
     format!("lock-{semaphore}")
 }
 
-/// The clients acquire and release, each one call after the other; how long each call took.
+/// Each client acquires and releases, one call after the other. Returns how long each call took.
 async fn round(lockhouse: &Lockhouse, size: Size) -> Durations {
     let until = Instant::now() + size.round;
     let mut clients = JoinSet::new();
@@ -224,7 +224,7 @@ async fn round(lockhouse: &Lockhouse, size: Size) -> Durations {
     clients.join_all().await.into_iter().flatten().collect()
 }
 
-/// Requests that ended eight days ago and before.
+/// Inserts requests that ended eight days ago and before.
 async fn insert_past(url: &str, count: u32) -> u32 {
     let mut database = Database::open(url).await;
     let ended_at = database.seconds_ago(&format!("8 * 86400 + {count} - n"));
@@ -241,7 +241,7 @@ async fn insert_past(url: &str, count: u32) -> u32 {
         &[requests, bulk::permits_of("lock-0")],
     )
     .await;
-    // They had their fences before what comes now.
+    // The inserted requests had fences below those of later grants.
     let fence = format!("UPDATE lockhouse_semaphore SET fence = {count} WHERE name = 'lock-0'");
     database.run(&fence).await;
     count

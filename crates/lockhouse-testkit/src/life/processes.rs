@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// How long a process may take to say its next line.
+/// How long a process may take to print its next line.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that was started. Killed when dropped.
@@ -35,7 +35,7 @@ impl Process {
         }
     }
 
-    /// The next line that it says.
+    /// The next line that it prints.
     pub(super) async fn line(&mut self) -> String {
         let line = timeout(PATIENCE, self.lines.next_line()).await;
         let line = line.expect("a process says nothing").unwrap();
@@ -47,7 +47,7 @@ impl Process {
         self.child.start_kill().unwrap();
     }
 
-    /// Lets it end by itself; whether it ended well, and the last line that it said.
+    /// Waits for its end. Returns whether it succeeded, and the last line that it printed.
     pub(super) async fn end(mut self) -> (bool, String) {
         drop(self.child.stdin.take());
         let mut last = String::new();

@@ -25,7 +25,7 @@ impl Report {
         });
     }
 
-    /// Adds a figure that should be within a target, and says whether it is.
+    /// Adds a figure that should be within a target, and whether it is.
     pub fn aim(
         &mut self,
         what: impl Into<String>,

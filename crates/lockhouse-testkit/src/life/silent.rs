@@ -26,10 +26,10 @@ const LONG: Duration = Duration::from_secs(600);
 /// The heartbeat after which the owner is silent.
 const LAST_BEAT: Duration = Duration::from_secs(1);
 
-/// How long the other one is watched undisturbed.
+/// How long the other caller is measured undisturbed.
 const UNDISTURBED: Duration = Duration::from_secs(2);
 
-/// The longest transaction of a sweep, and the longest that it may keep anybody else waiting.
+/// The longest that a transaction of a sweep may take, and the longest that it may delay another caller.
 const TARGET: Duration = Duration::from_millis(200);
 
 /// How large the run is.
@@ -44,15 +44,15 @@ pub struct Size {
 /// The measurements.
 #[derive(Debug)]
 pub struct Outcome {
-    /// How long the sweep took that freed all.
+    /// How long the sweep took that freed all permits.
     pub sweep: Duration,
     /// How long each of its transactions took, waiting included.
     pub transactions: Durations,
-    /// The most requests that one of them ended.
+    /// The most requests that one transaction ended.
     pub most_at_once: usize,
-    /// How long the other one's calls took undisturbed.
+    /// How long the other caller's calls took undisturbed.
     pub undisturbed: Durations,
-    /// And how long while thousands were freed.
+    /// How long the other caller's calls took while the sweep freed thousands of permits.
     pub during: Durations,
 }
 
@@ -74,28 +74,28 @@ impl Outcome {
         let (before, during) = (&self.undisturbed, &self.during);
         for (what, part) in [("p50", 0.5), ("p99", 0.99)] {
             report.say(
-                format!("somebody else's call, {what}, before"),
+                format!("another caller's call, {what}, before"),
                 ms(before.quantile(part)),
             );
             report.say(
-                format!("somebody else's call, {what}, meanwhile"),
+                format!("another caller's call, {what}, meanwhile"),
                 ms(during.quantile(part)),
             );
         }
         aim(
             &mut report,
-            "somebody else's longest call meanwhile",
+            "another caller's longest call meanwhile",
             during.quantile(1.0),
         );
         report
     }
 }
 
-/// Falls silent.
+/// Measures the end of an owner that falls silent.
 ///
 /// # Panics
-/// If a heartbeat writes more than its one row, one sweep does not free all, or it frees them in
-/// transactions that grow with what is held.
+/// If a heartbeat writes more than one row, if one sweep does not free all permits, or if its transactions grow with the
+/// number of requests.
 pub async fn run(place: &Place, size: Size) -> Outcome {
     let owner = place.client().await;
     owner.define(HELD, size.requests).await.unwrap();
@@ -136,7 +136,7 @@ pub async fn run(place: &Place, size: Size) -> Outcome {
     }
 }
 
-/// Acquires `count` requests without a time to live of their own.
+/// Acquires `count` requests without a TTL.
 async fn hold(lockhouse: &Lockhouse, count: u32) {
     let ask = |i| {
         let id = ExternalId::parse(format!("{OWNER}::{i}")).unwrap();
@@ -153,7 +153,7 @@ async fn hold(lockhouse: &Lockhouse, count: u32) {
     }
 }
 
-/// Each heartbeat writes one row, the session's, and no other row of any table.
+/// Checks that each heartbeat writes the session's row, and no other row of any table.
 async fn count_writes(url: &str, owner: &Lockhouse, beats: u32) {
     let mut database = Database::open(url).await;
     database.count_writes().await;
@@ -164,7 +164,7 @@ async fn count_writes(url: &str, owner: &Lockhouse, beats: u32) {
     assert_eq!(written, [("lockhouse_owner_session", i64::from(beats))]);
 }
 
-/// Somebody else, who acquires and releases, one call after the other.
+/// Another caller, which acquires and releases, one call after the other.
 struct Other {
     ended: Arc<AtomicBool>,
     calls: JoinHandle<Durations>,

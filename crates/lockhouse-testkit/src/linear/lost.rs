@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 use super::windows::{Windows, windows_of};
 use crate::history::{Answer, Call, NEVER, Operation, Refused, Rows};
 
-/// Looks at the windows of `semaphore`.
+/// Checks the windows of `semaphore`.
 ///
-/// A request without a time to live whose call was lost is there from then on, or was never; which,
-/// the rows and later answers tell. Nothing can be said of an order between the two, nor while a
-/// request was held that went stale.
+/// A request without a TTL whose call was lost exists from then on, or never. The rows and later answers tell which. The
+/// check skips the time until then, and the time of a request that went stale.
 pub fn windows_with_losses(history: &[Operation], semaphore: &str, rows: &Rows) -> Windows {
     let granted: HashSet<_> = rows
         .permits
@@ -37,9 +36,11 @@ pub fn windows_with_losses(history: &[Operation], semaphore: &str, rows: &Rows) 
     windows_of(&answered, semaphore, &unclear)
 }
 
-/// When nobody knows what is held: from when a call was begun that was lost, until an answer tells what
-/// became of its request; and while it was done what no answer says was done by it, as a request that
-/// comes twice has it; and from when a request was asked for that went stale, until somebody is told.
+/// The spans in which it is unknown which permits are held:
+///
+/// - from the beginning of a lost call until an answer tells what became of its request
+/// - while a grant or an end was made that no answer calls its own, as after a request that arrives twice
+/// - from the ask for a request that went stale until an answer tells of its end
 fn unclear(history: &[Operation], semaphore: &str, stale: &HashSet<&str>) -> Vec<(u64, u64)> {
     let mut by_request: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
     for operation in history {
@@ -71,7 +72,7 @@ fn unclear(history: &[Operation], semaphore: &str, stale: &HashSet<&str>) -> Vec
         }
         unclear.extend(by_nobody(operations, |answer| match answer {
             Answer::Granted { now, .. } => Some(*now),
-            // It was got before, and the answer that said so is the one that was lost.
+            // The request was granted before, and the answer to that call was lost.
             Answer::Refused(Refused::Ended(_)) => Some(false),
             _ => None,
         }));
@@ -83,7 +84,7 @@ fn unclear(history: &[Operation], semaphore: &str, stale: &HashSet<&str>) -> Vec
     unclear
 }
 
-/// The span in which it came about that all who were told of it were told was done before.
+/// The span in which an event happened that every answer calls earlier.
 fn by_nobody(operations: &[&Operation], now: fn(&Answer) -> Option<bool>) -> Option<(u64, u64)> {
     let told = || {
         operations
@@ -98,8 +99,7 @@ fn by_nobody(operations: &[&Operation], now: fn(&Answer) -> Option<bool>) -> Opt
     Some((begun, ended))
 }
 
-/// Whether the answer settles what became of a call that was lost: a grant says nothing of an end
-/// that is under way.
+/// Whether the answer settles what became of a lost call. A grant tells nothing about an end that is under way.
 fn tells(lost: &Call, later: &Operation) -> bool {
     let is_there = matches!(later.answer, Answer::Granted { .. });
     is_over(later) || (is_there && matches!(lost, Call::Acquire(_)))

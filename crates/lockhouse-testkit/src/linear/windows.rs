@@ -8,13 +8,13 @@ use todc_utils::specifications::Specification;
 
 use crate::history::{Answer, Call, NEVER, Operation, Refused};
 
-/// How many calls are shown of a window that has no order.
+/// How many calls of a window without an order are shown.
 const SHOWN: usize = 12;
 
-/// The most calls of a window that is looked at.
+/// The most calls of a window that is checked.
 const MOST: usize = 64;
 
-/// The most calls of it that may be under way at once: the search takes up to two to the power of that.
+/// The most calls under way at once in a window that is checked. The search takes up to 2 to the power of that.
 const WIDEST: usize = 14;
 
 /// The verdict on a history.
@@ -22,13 +22,13 @@ const WIDEST: usize = 14;
 pub struct Windows {
     /// How many windows have an order.
     pub linearizable: usize,
-    /// How many were passed over.
+    /// How many windows were skipped.
     pub passed_over: usize,
-    /// Those that have none, with their semaphore.
+    /// The windows without an order, with their semaphore.
     pub broken: Vec<(String, Vec<Operation>)>,
 }
 
-/// Looks at all windows of all semaphores of `history`.
+/// Checks all windows of all semaphores of `history`.
 pub fn windows(history: &[Operation]) -> Windows {
     let mut found = Windows::default();
     for (semaphore, steps) in by_semaphore(history) {
@@ -37,9 +37,8 @@ pub fn windows(history: &[Operation]) -> Windows {
     found
 }
 
-/// Looks at the windows of `semaphore`, and skips those that overlap one of the `unclear` spans of
-/// time, in which it is unknown which permits are held. Calls with an unknown result after that
-/// must not be in `history`.
+/// Checks the windows of `semaphore`. Skips windows that overlap an `unclear` span, in which it is unknown which permits are
+/// held. `history` must not have calls without an answer.
 pub(super) fn windows_of(
     history: &[Operation],
     semaphore: &str,
@@ -87,7 +86,7 @@ impl Windows {
     }
 }
 
-/// How many of its calls are under way at once, at the most.
+/// The most calls of the window that are under way at once.
 fn at_once(window: &[(&Operation, Step)]) -> usize {
     let begins = window.iter().map(|(operation, _)| (operation.begun, true));
     let ends = window.iter().map(|(operation, _)| (operation.ended, false));
@@ -102,7 +101,7 @@ fn at_once(window: &[(&Operation, Step)]) -> usize {
     counts.max().unwrap_or(0)
 }
 
-/// Spans of time, of which those are asked for that come one after the other.
+/// Spans of time, to compare with windows in their order.
 struct Spans {
     sorted: Vec<(u64, u64)>,
     next: usize,
@@ -120,7 +119,7 @@ impl Spans {
         }
     }
 
-    /// Whether one of them overlaps the window.
+    /// Whether a span overlaps the window.
     fn meet(&mut self, window: &[(&Operation, Step)]) -> bool {
         let begun = window.iter().map(|(operation, _)| operation.begun).min();
         let ended = window.iter().map(|(operation, _)| operation.ended).max();
@@ -166,12 +165,12 @@ enum Step {
     IsOver {
         id: String,
     },
-    /// Not to be judged.
+    /// The call cannot be judged.
     Unclear,
 }
 
 impl Held {
-    /// The state after `step`; none if the semaphore would have answered otherwise.
+    /// The state after `step`. `None` if the semaphore would have answered otherwise.
     fn after(&self, step: &Step) -> Option<Self> {
         let mut after = self.clone();
         let used: i64 = self.live.values().sum();
@@ -198,7 +197,7 @@ impl Held {
         fits.then_some(after)
     }
 
-    /// The same state, but of the ended ids only those in the window: the whole set grows with the history.
+    /// The same state with only the ended ids of the window, as the whole set grows with the history.
     fn of(&self, window: &[(&Operation, Step)]) -> Self {
         let ids = window.iter().filter_map(|(_, step)| step.id());
         let over = ids.filter(|id| self.over.contains(*id));
@@ -267,7 +266,7 @@ fn is_linearizable(before: &Held, window: &[(&Operation, Step)]) -> bool {
         (0, Action::Call(begin.clone())),
         (0, Action::Response(begin)),
     ];
-    // At the same microsecond a call comes first, so that the two may have overlapped.
+    // In one microsecond a beginning comes before an end, so that the two calls may have overlapped.
     let mut moments = Vec::new();
     for (process, (operation, step)) in window.iter().enumerate() {
         moments.push((operation.begun, 0, process + 1, step));
@@ -285,7 +284,7 @@ fn is_linearizable(before: &Held, window: &[(&Operation, Step)]) -> bool {
     WGLChecker::<Counted>::is_linearizable(History::from_actions(actions))
 }
 
-/// Cuts where nobody is waiting for an answer.
+/// Splits the history where no call waits for an answer.
 fn split(mut steps: Vec<(&Operation, Step)>) -> Vec<Vec<(&Operation, Step)>> {
     steps.sort_by_key(|(operation, _)| operation.begun);
     let mut windows: Vec<Vec<_>> = Vec::new();
@@ -312,7 +311,7 @@ fn by_semaphore(history: &[Operation]) -> BTreeMap<String, Vec<(&Operation, Step
             known.may_lapse |= ask.ttl_us.is_some() || ask.owner.is_some();
         }
     }
-    // Nobody says when a template creates, resizes or deletes a semaphore.
+    // No answer says when a template creates, resizes or deletes a semaphore.
     let templates = history
         .iter()
         .filter_map(|operation| match &operation.call {
@@ -367,7 +366,7 @@ fn steps_of(operation: &Operation, asked: &BTreeMap<&str, Ask<'_>>) -> Vec<(Stri
             });
             granted.collect()
         }
-        // An ask with others ahead may be refused even if there is room.
+        // An ask with waiters ahead may be refused even if there is room.
         (Call::Acquire(ask), Answer::Refused(Refused::Exhausted(on))) if !ask.waits => {
             let lacking = ask.permits.iter().filter(|(name, _)| on.contains(name));
             let exhausted = lacking.map(|(name, count)| {

@@ -7,13 +7,13 @@ use lockhouse::ExternalId;
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     open: BTreeMap<ExternalId, u32>,
-    /// Requests of which some call may take effect at any time.
+    /// Requests on which a call may take effect at any time.
     pub(super) muddled: BTreeSet<ExternalId>,
-    /// Requests to end which a reply was lost.
+    /// Requests for which the reply to an end was lost.
     pub(super) ends_lost: BTreeSet<ExternalId>,
-    /// The requests whose end a caller was told to have caused.
+    /// Requests that a caller was told to have ended.
     pub(super) ended: BTreeSet<ExternalId>,
-    /// The requests that a caller was told to have been granted now.
+    /// Requests that a caller was told to have been granted now.
     pub(super) granted: BTreeSet<ExternalId>,
 }
 

@@ -27,7 +27,7 @@ impl Break {
             Break::SharesSlots => "slots that are held are handed out",
             Break::MovesSlotsUp => "slots begin at the capacity",
             Break::CreatesForRefused => "a refused ask creates its semaphore",
-            Break::RestartsFences => "fences begin anew when a template creates a name again",
+            Break::RestartsFences => "fences restart when a template creates a name again",
             Break::OverridesResize => "a template overrides a resize by hand",
             Break::DeletesHeld => "a semaphore is deleted as unused while it is held",
             Break::ForgetsPurged => return Some(keys::forgetting_epochs()),
@@ -40,7 +40,7 @@ impl Break {
     }
 }
 
-/// Rows in memory behind what is broken.
+/// Rows in memory, behind a broken layer.
 #[derive(Debug)]
 pub(super) struct Breaking {
     rows: Arc<dyn FullStore>,
@@ -52,7 +52,7 @@ pub(super) struct Breaking {
 /// The id of no process of a run.
 const NOBODY: ProcessId = ProcessId::new(1);
 
-/// How often it is now and then.
+/// "Now and then" is once in so many times.
 const EVERY: u32 = 4;
 
 impl Breaking {
@@ -69,12 +69,12 @@ impl Breaking {
         self.breaks == Some(breaks)
     }
 
-    /// Whether it is time to do it.
+    /// Whether the break applies this time.
     fn now_and_then(&self) -> bool {
         self.count.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1
     }
 
-    /// The batch that goes to the rows instead of `batch`.
+    /// The batch that goes to the rows, instead of `batch`.
     async fn sent(&self, batch: &Batch) -> Result<Batch, Error> {
         let mut sent = batch.clone();
         for command in &mut sent.commands {
@@ -99,7 +99,7 @@ impl Breaking {
                 } if self.is(Break::LosesRelease) => {
                     let request = self.rows.request(external_id).await?;
                     if request.is_some_and(|r| r.is_live()) && self.now_and_then() {
-                        // Does nothing, and says how the request is.
+                        // This command does nothing, and returns the request.
                         let id = external_id.clone();
                         *command = end(id, Cause::Expired);
                     }
@@ -110,7 +110,7 @@ impl Breaking {
         Ok(sent)
     }
 
-    /// Says that nobody waits at the processes in the lines; or that free permits cannot be used.
+    /// Claims that the processes in the lines have no waiters, or that free permits cannot be used.
     async fn speak_for_others(&self, batch: &Batch) -> Result<(), Error> {
         let names: Vec<_> = batch.footprint.semaphores.iter().cloned().collect();
         let mut said = Vec::new();
@@ -118,7 +118,7 @@ impl Breaking {
             let processes = row.line.entries().iter().map(|entry| entry.process);
             let (all, saved) = match self.is(Break::PassesAllOver) {
                 true => (processes.collect(), Saved::Always),
-                // Of no process in particular.
+                // The entry belongs to no process of the run.
                 false => (
                     processes.take(1).map(|_| NOBODY).collect::<Vec<_>>(),
                     Saved::Excused,
@@ -139,7 +139,7 @@ impl Breaking {
         Ok(())
     }
 
-    /// Makes room for an ask that has none, by a capacity that no answer reports.
+    /// Makes room for an ask that finds none, by a capacity that no answer reports.
     async fn squeeze_in(&self, batch: &Batch) -> Result<Option<Vec<Outcome>>, Error> {
         let [command] = &batch.commands[..] else {
             return Ok(None);

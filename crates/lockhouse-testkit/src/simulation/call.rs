@@ -15,15 +15,15 @@ use super::world::World;
 pub(super) struct Call {
     world: Arc<World>,
     id: Option<ExternalId>,
-    /// The last commit before it.
+    /// The last commit before the call.
     since: u64,
     jumps: u32,
-    /// Its number among the waiters.
+    /// The number of its waiter.
     turn: Option<u64>,
 }
 
 impl Call {
-    /// A call on `id`, by which only its answer is bound.
+    /// A call on `id`, of which only the answer is checked.
     pub(super) fn on(world: &Arc<World>, id: &ExternalId) -> Self {
         let mut notes = world.notes();
         notes.answers.begin(id);
@@ -55,7 +55,7 @@ impl Call {
         self.close(answer.as_ref().err(), check);
     }
 
-    /// The same for a permit, whose own id is not known before.
+    /// The same for a permit, whose id is not known before.
     pub(super) fn held(mut self, answer: &Result<Permit, Error>) {
         self.end_turn(answer.as_ref().ok().map(Permit::request));
         self.close(answer.as_ref().err(), Ok(()));
@@ -153,7 +153,7 @@ impl Call {
         let ended = grant.and_then(|grant| grant.ended);
         let by_this = ended.is_some_and(|(at, its)| at > self.since && its == why);
         let told = || format!("{id} is told {answer:?}, its grant is {grant:?}");
-        // Nobody else can have ended it so, as nobody owns it.
+        // A request without an owner can have no other caller that released it.
         let is_owned = grant.is_some_and(|grant| grant.request.owner.is_some());
         let is_ours = by_this && is_clear && !is_owned;
         match answer {
@@ -226,11 +226,11 @@ impl Drop for Call {
     }
 }
 
-/// Whether any call may be answered by this.
+/// Whether a call may get this error.
 pub(super) fn may_be_told(world: &World, error: &Error) -> Check {
     let may_be = match error.code() {
         Code::StoreUnavailable => !world.is_quiet,
-        // A batch that the store rejected.
+        // The store rejected the batch.
         Code::Internal => matches!(error, Error::Store(_)) && !world.is_quiet,
         Code::InvalidRequest => matches!(error, Error::Refused(_)),
         Code::Overloaded | Code::CapacityChanged => false,
@@ -239,8 +239,8 @@ pub(super) fn may_be_told(world: &World, error: &Error) -> Check {
     ensure(may_be, "answers", || format!("a call is told {error:?}"))
 }
 
-/// P8: a permit that is handed over has not expired, or is known to be lost: it may have been
-/// renewed on the way, by a call that took long. It was asked for when the clock had been set so often.
+/// P8: a permit has not expired when its caller gets it, or its holder knows it to be lost. A slow call may have renewed
+/// it on the way. The clock had been set `jumps` times when the call began.
 pub(super) fn check_permit(world: &World, permit: &Permit, jumps: u32) -> Check {
     let now = world.now();
     let notes = world.notes();

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The time limit of calls that need several calls to the store.
 const LONG: Duration = Duration::from_secs(60);
 
-/// How long after its end a wait is over.
+/// How long after the end of its wait a call may be answered.
 const WAIT_OVER: Duration = Duration::from_millis(50);
 
 /// The time limit of a call with this wait.
@@ -64,7 +64,7 @@ async fn answer<T>(
     }
 }
 
-/// The answer, unless its caller goes away before.
+/// The answer, unless the caller goes away before.
 async fn patient<T>(gives_up_ms: Option<u64>, call: impl Future<Output = Option<T>>) -> Option<T> {
     match gives_up_ms {
         Some(ms) => timeout(Duration::from_millis(ms), call).await.ok()?,
@@ -184,8 +184,7 @@ pub(super) async fn force(servers: &Servers, at: usize, text: &str) {
     }
 }
 
-/// A call of which nothing but the time and the kind of its answer is looked at: what it says is
-/// looked at by the book.
+/// A call of which this checks only the time and the kind of the answer. The book checks its content.
 async fn said<T>(
     world: &World,
     what: &str,
@@ -301,10 +300,10 @@ async fn held(servers: &Servers, server: usize, number: usize, what: &Hold) -> O
     for (of, count) in &what.permits {
         request = request.permits(NAMES[*of], *count);
     }
-    // It may be renewed before it is handed over, in a second call.
+    // A second call may renew the permit before the caller gets it.
     let within = patience(world, wait) + patience(world, Duration::ZERO);
     let said = format!("{its_name}: hold #{number}");
-    // Its place in line is noted under an id that nobody has.
+    // Its place in line is noted under an id that no request has.
     let stands_in = Ask::new(id(&format!("hold{number}")), permits(&what.permits));
     let stands_in = stands_in.expect("it is an ask");
     let jumps = world.notes().jumps;

@@ -12,7 +12,7 @@ const OWNERS: usize = 2;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// Draws runs: what has been asked for so far may be asked for again.
+/// Draws runs. A later step may repeat an earlier ask.
 struct Draw {
     random: Rng,
     asked: Vec<Acquire>,
@@ -20,7 +20,7 @@ struct Draw {
     jumps: bool,
     /// Whether the clock jumps by an hour each time.
     by_hours: bool,
-    /// Whether there is a template, and its semaphores are asked for.
+    /// Whether there is a template, and asks for its semaphores.
     has_keys: bool,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn plan(seed: u64) -> Plan {
     let capacities = [0; PLAIN].map(|_| (random.u32(1..=4), random.u32(0..4) == 0));
     let has_keys = random.u32(0..3) > 0;
     let steps = random.usize(15..=40);
-    // Whether it is crowded or drags on.
+    // Whether steps come close together or far apart.
     let apart_ms = [5, 40, 200][random.usize(0..3)];
     let mut draw = Draw {
         random,
@@ -91,7 +91,7 @@ impl Draw {
                 slots: (self.random.u32(0..4) == 0).then(|| self.random.bool()),
             },
             80..83 => Deed::Delete { name: self.name() },
-            // Now and then of the sweeps, if there is a template.
+            // If there is a template, some steps change it instead of sweeping.
             94..97 if self.has_keys => match self.random.u32(0..4) {
                 0 => Deed::DeleteTemplate,
                 _ => Deed::Template(self.template()),
@@ -154,7 +154,7 @@ impl Draw {
     }
 
     fn acquire(&mut self, number: usize) -> Acquire {
-        // One in five is somebody's again, and one in five of those is another ask under its id.
+        // One in five repeats an earlier ask, and one in five of these is another ask under its id.
         if !self.asked.is_empty() && self.random.u32(0..5) == 0 {
             let mut again = self.random.choice(&self.asked).expect("not empty").clone();
             if self.random.u32(0..5) == 0 {
@@ -204,8 +204,8 @@ impl Draw {
         }
     }
 
-    /// Some of the semaphores: in half of the cases where there is a template, one of its, or both, and seldom more than
-    /// one other.
+    /// Some of the semaphores. If there is a template, half of the asks are for one or both of its semaphores, and seldom for
+    /// more than one other.
     fn permits(&mut self) -> Vec<(usize, u32)> {
         let mut names = [0, 1, 2];
         self.random.shuffle(&mut names);

@@ -5,8 +5,8 @@ use lockhouse::{Ask, Count, SemaphoreName, Timestamp};
 use super::ledger::Ledger;
 use super::plan::KEY_PREFIX;
 
-/// How long a waiter lacks no key until all servers surely know of it: those that wait for others look after half a
-/// second, its own server as well.
+/// How long after a waiter lacks no key all servers surely know it. A server that waits for others polls after half a second,
+/// and so does the waiter's own server.
 const KNOWN_US: i64 = 1_600_000;
 
 /// When a waiter lacked none of its keys.
@@ -28,7 +28,7 @@ impl Clear {
         }
     }
 
-    /// Whether it had lacked none for long at that time.
+    /// Whether the waiter had lacked no key for long at that time.
     pub(super) fn was_long(&self, at_us: i64) -> bool {
         let now = self.since.map(|since| (since, i64::MAX));
         let mut times = self.before.iter().copied().chain(now);
@@ -41,13 +41,12 @@ pub(super) fn of(ask: &Ask) -> impl Iterator<Item = (&SemaphoreName, Count)> {
     ask.permits().filter(|(name, _)| is_one(name))
 }
 
-/// Whether a waiter has reserved `name` whatever it lacks: it has no key, or no other.
+/// Whether a waiter reserves `name` whatever keys it lacks: it has no key, or `name` is its only key.
 pub(super) fn always_reserves(ask: &Ask, name: &SemaphoreName) -> bool {
     of(ask).all(|(key, _)| key == name)
 }
 
-/// Whether the waiter of `ask` surely reserves nothing of what `other` wants: it lacks a key that `other` does not want,
-/// and both want no key.
+/// Whether the waiter of `ask` surely reserves nothing that `other` wants: it lacks a key, and `other` wants none of its keys.
 pub(super) fn is_held_back(ask: &Ask, other: &Ask, ledger: &Ledger, now: Timestamp) -> bool {
     let wants = |name: &SemaphoreName| other.permits().any(|(its, _)| its == name);
     let lacks = |(key, count): (&SemaphoreName, Count)| {
@@ -58,7 +57,7 @@ pub(super) fn is_held_back(ask: &Ask, other: &Ask, ledger: &Ledger, now: Timesta
     of(ask).all(|(key, _)| !wants(key)) && of(ask).any(lacks)
 }
 
-/// Whether a template may make it.
+/// Whether a template may make `name`.
 pub(super) fn is_one(name: &SemaphoreName) -> bool {
     name.as_str().starts_with(KEY_PREFIX)
 }

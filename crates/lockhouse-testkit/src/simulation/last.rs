@@ -16,7 +16,7 @@ use super::violation::ensure;
 /// A second, and some calls on a store that is a little slow.
 const SOON: Duration = Duration::from_millis(1_200);
 
-/// How long an engine may yet try again what failed before.
+/// How long an engine may still retry a call that failed before.
 const TRIED_AGAIN: Duration = Duration::from_secs(2);
 
 /// Longer than any time to live or wait.
@@ -44,7 +44,7 @@ pub(super) async fn last(servers: &Arc<Servers>) {
     }
     let its = Arc::clone(servers);
     let ending = tokio::spawn(async move {
-        // Again and again: a call that was cut off may be tried again still.
+        // Repeated, as a retry of a call that was cut off may still be granted.
         loop {
             end_what_nothing_ends(&its).await;
             sleep(Duration::from_millis(50)).await;
@@ -72,8 +72,7 @@ async fn end_what_nothing_ends(servers: &Servers) {
     }
 }
 
-/// P10: on each semaphore somebody wants all there is, and has it within a second of the end of the
-/// last who holds of it.
+/// P10: on each semaphore a caller wants all permits, and is granted them within a second after the last hold.
 async fn want_everything(servers: &Arc<Servers>) {
     let mut wants = Vec::new();
     for (number, name) in NAMES.into_iter().enumerate() {
@@ -99,7 +98,7 @@ async fn want(servers: Arc<Servers>, number: usize, name: SemaphoreName, capacit
     let mut ask = Ask::new(id, [(name.clone(), count)]).expect("it is an ask");
     ask.ttl = Some(Ttl::new(LONG).expect("it is short"));
     let (its_name, lockhouse) = servers.at(number);
-    // A look that failed is tried again after a pause, which may go on for a while yet.
+    // A poll that failed is retried after a pause, which may still last a while.
     let soon = if world.is_quiet {
         SOON
     } else {
@@ -113,8 +112,8 @@ async fn want(servers: Arc<Servers>, number: usize, name: SemaphoreName, capacit
     let is_late = now.duration_since(until).unsigned_abs() > soon && now > until;
     world.found(ensure(granted.is_ok() && !is_late, "P10", || {
         format!(
-            "whoever wants all {capacity} of {name} at {its_name} from {begun} on, when the last \
-             hold is over at {until}, is told at {now}: {granted:?}"
+            "the last hold is over at {until}; a caller that waits for all {capacity} of {name} at \
+            {its_name} since {begun} is answered at {now}: {granted:?}"
         )
     }));
     let released = lockhouse.release(format!("last-{name}")).await;
@@ -144,7 +143,7 @@ async fn unused_semaphores_are_deleted(servers: &Servers) {
     }
 }
 
-/// P7: fences go on rising when all that is known of a name was purged.
+/// P7: fences go on rising after all rows of a name were purged.
 async fn names_come_back(servers: &Servers) {
     let world = &servers.world;
     let age = Duration::ZERO;
@@ -176,7 +175,7 @@ fn last_end(servers: &Servers, name: &SemaphoreName) -> Option<Timestamp> {
     on_it.filter_map(|grant| grant.over).max()
 }
 
-/// When the last of those lapses that hold.
+/// When the last live request lapses.
 fn last_lapse(servers: &Servers) -> Option<Timestamp> {
     let notes = servers.world.notes();
     let live = notes.ledger.grants.values().filter(|g| g.ended.is_none());
@@ -202,7 +201,7 @@ async fn nothing_is_left(servers: &Servers) {
             let Ok(status) = lockhouse.status(name).await else {
                 continue;
             };
-            // The waiters of a process that was killed are counted until it has not been heard of for a minute.
+            // The waiters of a killed process are counted until it has been silent for a minute.
             let waits = status.waiting > 0 && !servers.have_been_killed();
             let is_left = waits || status.semaphore.in_use > 0;
             world.found(ensure(!is_left, "P10", || {

@@ -25,27 +25,27 @@ pub(super) struct Ledger {
 /// An owner's session.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
-    /// When it lapses.
+    /// When the session lapses.
     until: Timestamp,
-    /// Whether its silence ended something: then it does not go on, whatever the clock says.
+    /// Whether the owner's silence ended a request. Then the session does not go on, whatever the clock says.
     is_over: bool,
 }
 
 /// A grant and what became of it.
 #[derive(Debug)]
 pub(super) struct Grant {
-    /// As it was granted, but for its expiry.
+    /// The request as it was granted, except for its expiry.
     pub(super) request: Request,
     pub(super) granted: u64,
     pub(super) ended: Option<(u64, EndReason)>,
-    /// When it ended, or could have been ended before.
+    /// When the request ended, or could have been ended before.
     pub(super) over: Option<Timestamp>,
-    /// All that it ever had.
+    /// All expiries that the request ever had.
     pub(super) expiries: BTreeSet<Timestamp>,
 }
 
 impl Ledger {
-    /// Enters a commit; says who ended by it.
+    /// Enters a commit. Returns the requests that it ended.
     pub(super) fn enter(
         &mut self,
         batch: &Batch,
@@ -124,7 +124,7 @@ impl Ledger {
         }
     }
 
-    /// P4: what is past its time ends by whatever touches it.
+    /// P4: any command that touches an expired request ends it.
     fn expire(&mut self, id: &ExternalId, now: Timestamp) -> bool {
         let grant = self.grants.get(id);
         let is_past = grant.is_some_and(|g| g.ended.is_none() && g.request.lapse(now).is_some());
@@ -151,7 +151,7 @@ impl Ledger {
         if let Some(before) = self.grants.get(id) {
             let ended = before.ended;
             return ensure(false, "P5", || {
-                format!("{id} is granted anew, after a grant that ended: {ended:?}")
+                format!("{id} is granted again, after a grant that ended: {ended:?}")
             });
         }
         ensure(ask.is_that_of(request), "P6", || {
@@ -240,7 +240,7 @@ impl Ledger {
         match cause {
             Cause::Released { .. } | Cause::Forced { .. } | Cause::OwnerGone { .. } => true,
             Cause::OwnerSilent { owner } => self.is_heard(owner, now) == Some(false),
-            // No run is as long as what is stale is old.
+            // A run is shorter than the age of staleness.
             Cause::Expired | Cause::Stale { .. } => false,
         }
     }
@@ -294,7 +294,7 @@ impl Ledger {
         ensure(is_true, "P9", || format!("{command:?} is told: {refusal}"))
     }
 
-    /// P2, P3, P7 and P9: the rows after a commit are what the book says.
+    /// P2, P3, P7 and P9: the rows after a commit agree with the book.
     pub(super) fn compare_rows(
         &self,
         semaphores: &[(SemaphoreName, Option<Semaphore>)],
@@ -348,7 +348,7 @@ impl Ledger {
         self.capacity(name).saturating_sub(self.pools.live(name))
     }
 
-    /// Sessions that lapsed so long ago were purged, of owners who hold nothing.
+    /// Removes sessions that lapsed longer than `age` ago, of owners that hold nothing: the store purged them.
     pub(super) fn purge_sessions(&mut self, age: Duration, now: Timestamp) {
         let live = self.grants.values().filter(|grant| grant.ended.is_none());
         let holding: BTreeSet<_> = live.filter_map(|g| g.request.owner.clone()).collect();
@@ -358,7 +358,7 @@ impl Ledger {
         });
     }
 
-    /// How much there would be, had all ended that has lapsed.
+    /// How many permits would be free if all lapsed requests had ended.
     pub(super) fn room_without_lapsed(&self, name: &SemaphoreName, now: Timestamp) -> u32 {
         let held = self.grants.values().filter(|grant| grant.ended.is_none());
         let held = held.filter(|grant| self.lapses(grant).is_none_or(|lapses| lapses > now));

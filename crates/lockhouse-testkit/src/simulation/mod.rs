@@ -41,7 +41,7 @@ use plan::{Deed, Step};
 use servers::Servers;
 use world::World;
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ran {
     /// The first promise that was broken.
@@ -64,7 +64,7 @@ impl Failure {
         &self.violation
     }
 
-    /// The steps that it takes.
+    /// The steps that the failure needs.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -75,10 +75,10 @@ pub fn plan(seed: u64) -> Plan {
     draw::plan(seed)
 }
 
-/// Runs the seed; if a promise is broken, finds out what it takes.
+/// Runs the seed. If a promise is broken, finds the steps that this takes.
 ///
 /// # Errors
-/// The shortest run that was found which breaks the same promise.
+/// The shortest run found that breaks the same promise.
 pub fn check(seed: u64, breaks: Option<Break>) -> Result<(), Box<Failure>> {
     check_plan(&plan(seed), breaks)
 }
@@ -106,8 +106,7 @@ pub fn check_plan(plan: &Plan, breaks: Option<Break>) -> Result<(), Box<Failure>
     }))
 }
 
-/// Runs `plan` on a store that is broken as `breaks` says, and writes down what happens if it
-/// `is_logged`.
+/// Runs `plan` on a store that is broken as `breaks` says. Keeps a log if it `is_logged`.
 pub fn run(plan: &Plan, breaks: Option<Break>, is_logged: bool) -> Ran {
     fastrand::seed(plan.seed);
     let runtime = Builder::new_current_thread()
@@ -213,7 +212,7 @@ fn take(servers: &Arc<Servers>, step: Step) {
     }
 }
 
-/// The script, what was broken, and the last of what happened before.
+/// The steps, the broken promise, and the last lines of the log before it.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Violation { promise, text } = &self.violation;
@@ -239,5 +238,5 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How many lines of what happened are shown.
+/// How many lines of the log are shown.
 const LINES: usize = 40;

@@ -6,16 +6,16 @@ use std::fmt;
 
 use lockhouse::store::Kind;
 
-/// The semaphores. The first [`PLAIN`] of them are there at first; the others are a template's.
+/// The semaphores. The first [`PLAIN`] of them exist at the beginning. The others are a template's.
 pub(super) const NAMES: [&str; 5] = ["a", "b", "c", "k/x", "k/y"];
 
-/// How many of [`NAMES`] no template makes.
+/// How many of [`NAMES`] are not a template's.
 pub(super) const PLAIN: usize = 3;
 
 /// The pattern of the template.
 pub(super) const KEYS: &str = "k/*";
 
-/// The prefix of the names that it matches.
+/// The prefix of the names that the template matches.
 pub(super) const KEY_PREFIX: &str = "k/";
 
 /// A run, before it begins.
@@ -24,24 +24,24 @@ pub struct Plan {
     pub(super) seed: u64,
     /// How many servers share the store.
     pub(super) servers: usize,
-    /// Of the first of [`NAMES`], and whether they have slots.
+    /// The capacities of the first [`NAMES`], and whether they have slots.
     pub(super) capacities: [(u32, bool); PLAIN],
-    /// The template that there is at first, if the run has one.
+    /// The template at the beginning, if the run has one.
     pub(super) template: Option<SetTemplate>,
-    /// How long the store takes at most for each half of a call.
+    /// The most time that the store takes for each half of a call.
     pub(super) slow_ms: u64,
     /// Whether the store notifies the servers of freed permits.
     pub(super) notifies: bool,
-    /// Whether no step is a fault: then more is promised.
+    /// Whether no step is a fault. Then more promises are checked.
     pub(super) is_quiet: bool,
-    /// In the order of their times.
+    /// The steps, in the order of their times.
     pub(super) steps: Vec<Step>,
 }
 
-/// One thing that happens.
+/// An event of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// Which it was when the run was drawn; it keeps that when others are left out.
+    /// Its number in the plan as it was drawn. It keeps that if other steps are left out.
     pub(super) number: usize,
     pub(super) at_ms: u64,
     pub(super) server: usize,
@@ -65,7 +65,7 @@ pub(super) enum Deed {
     Define {
         name: usize,
         capacity: u32,
-        /// `None` leaves it unchanged.
+        /// `None` leaves slots unchanged.
         slots: Option<bool>,
     },
     Template(SetTemplate),
@@ -83,11 +83,11 @@ pub(super) enum Deed {
     Sweep,
     /// The server's process dies with all its callers, and another takes its place.
     Kill,
-    /// Befalls the server's next transaction.
+    /// A fault of the server's next transaction.
     Fault(Fault),
-    /// Befalls its next read.
+    /// A fault of the server's next read.
     ReadFault(Fault),
-    /// For so long the server can't reach the store: it is told so at once, or hears nothing.
+    /// The server can't reach the store for so long. It gets an error at once, or hears nothing.
     Cut {
         ms: u64,
         is_silent: bool,
@@ -109,19 +109,19 @@ pub(super) struct SetTemplate {
     pub(super) idle_ms: u64,
 }
 
-/// A call for permits under an id, and what its caller does then.
+/// A call for permits under an id, and the next action of its caller.
 #[derive(Clone, Debug)]
 pub(super) struct Acquire {
     pub(super) id: String,
-    /// By the numbers of the names.
+    /// The numbers of names, and counts.
     pub(super) permits: Vec<(usize, u32)>,
     pub(super) owner: Option<usize>,
     pub(super) ttl_ms: Option<u64>,
     pub(super) wait_ms: u64,
     pub(super) priority: i32,
-    /// After so long its future is dropped.
+    /// How long until its future is dropped.
     pub(super) gives_up_ms: Option<u64>,
-    /// How many times it asks again when the store could not be had, each time another server.
+    /// How many times the caller asks again if the store was unavailable, each time at another server.
     pub(super) insists: u32,
     pub(super) then: Then,
 }
@@ -134,14 +134,14 @@ pub(super) enum Then {
     Releases {
         after_ms: u64,
     },
-    /// It is renewed so many times, and released.
+    /// Its holder renews it so many times, and releases it.
     Renews {
         every_ms: u64,
         times: u32,
     },
 }
 
-/// A permit of the library's that renews itself.
+/// A permit of the library, which renews itself.
 #[derive(Clone, Debug)]
 pub(super) struct Hold {
     pub(super) permits: Vec<(usize, u32)>,
@@ -164,21 +164,20 @@ pub(super) enum Ending {
 pub(super) enum Fault {
     /// Nothing is applied, and the error says so.
     Before(Kind),
-    /// It is applied, and its reply is lost.
+    /// The call is applied, and its reply is lost.
     ReplyLost,
     /// The connection is lost at the commit, and nothing is applied.
     CommitLost,
-    /// The reply is lost; it is applied later, and has its locks until then.
+    /// The reply is lost. The call is applied later, and has its locks until then.
     AppliedLate { ms: u64 },
-    /// It hangs, and has its locks meanwhile; in the end it is applied or is not, and its reply is
-    /// lost.
+    /// The call hangs, and has its locks meanwhile. In the end it is applied or not, and its reply is lost.
     Stuck { ms: u64, is_applied: bool },
-    /// It takes so long, half of it before the commit.
+    /// The call takes so long, half of it before the commit.
     Slow { ms: u64 },
 }
 
 impl Plan {
-    /// The same without those steps that `keep` says no to.
+    /// The same plan with only the steps for which `keep` returns true.
     pub fn only(&self, keep: impl Fn(usize) -> bool) -> Self {
         let steps = self.steps.iter().filter(|step| keep(step.number));
         Self {
@@ -187,7 +186,7 @@ impl Plan {
         }
     }
 
-    /// Whether no step is a fault: then more is promised.
+    /// Whether no step is a fault. Then more promises are checked.
     pub fn is_quiet(&self) -> bool {
         self.is_quiet
     }
@@ -197,12 +196,12 @@ impl Plan {
         self.servers
     }
 
-    /// Whether it begins with a template.
+    /// Whether the run begins with a template.
     pub fn has_template(&self) -> bool {
         self.template.is_some()
     }
 
-    /// The numbers of its steps.
+    /// The numbers of the steps.
     pub fn numbers(&self) -> Vec<usize> {
         self.steps.iter().map(|step| step.number).collect()
     }
@@ -282,7 +281,7 @@ impl fmt::Display for Deed {
             Deed::Heartbeat { owner, ttl_ms } => write!(f, "heartbeat o{owner} ttl {ttl_ms} ms"),
             Deed::Goodbye { owner } => write!(f, "goodbye o{owner}"),
             Deed::Sweep => f.write_str("sweep"),
-            Deed::Kill => f.write_str("! killed, and begun anew"),
+            Deed::Kill => f.write_str("! killed and restarted"),
             Deed::Fault(fault) => write!(f, "! its next transaction: {fault}"),
             Deed::ReadFault(fault) => write!(f, "! its next read: {fault}"),
             Deed::Cut { ms, is_silent } => {
@@ -350,7 +349,7 @@ impl fmt::Display for Hold {
 }
 
 impl Fault {
-    /// How much longer the call takes.
+    /// How much longer the call takes by the fault.
     pub(super) fn lasts_ms(&self) -> u64 {
         match self {
             Fault::Before(_) | Fault::ReplyLost | Fault::CommitLost => 0,

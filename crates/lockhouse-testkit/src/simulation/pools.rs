@@ -13,9 +13,9 @@ use super::violation::{Check, ensure};
 pub(super) struct Pools {
     all: BTreeMap<SemaphoreName, Pool>,
     template: Option<Template>,
-    /// At which commit which semaphore came to what capacity; 0 if an ask could not have it any more.
+    /// The changes of capacity: the commit, the semaphore and its new capacity. It is 0 if no ask can be granted.
     capacities: Vec<(u64, SemaphoreName, u32)>,
-    /// At which commit each semaphore came to exist, or ceased to.
+    /// The creations and deletions: the commit, the semaphore and whether it exists since.
     there: Vec<(u64, SemaphoreName, bool)>,
 }
 
@@ -25,10 +25,10 @@ struct Pool {
     live: u32,
     fence: u64,
     exists: bool,
-    /// Those that are taken, if it has slots.
+    /// The taken slots, if the semaphore has slots.
     slots: Option<Slots>,
     origin: Origin,
-    /// When something was last granted.
+    /// When a permit was last granted.
     used: Option<Timestamp>,
 }
 
@@ -38,7 +38,7 @@ enum Origin {
     #[default]
     Operator,
     Template,
-    /// A template, and an operator has resized it since.
+    /// A template created the semaphore, and an operator has resized it since.
     Resized,
 }
 
@@ -53,7 +53,7 @@ impl Origin {
 }
 
 impl Pool {
-    /// P1: each slot is of one live permit, and a permit gets the lowest free ones.
+    /// P1: each slot belongs to one live permit, and a permit gets the lowest free slots.
     fn take(&mut self, id: &ExternalId, permit: &Permit) -> Check {
         let name = &permit.semaphore;
         let (taken, slots) = match (&mut self.slots, &permit.slots) {
@@ -125,7 +125,7 @@ impl Pools {
         pool.origin = Origin::Template;
     }
 
-    /// A permit comes back.
+    /// Enters the end of a permit.
     pub(super) fn give_back(&mut self, permit: &Permit) {
         let pool = self.all.entry(permit.semaphore.clone()).or_default();
         pool.live -= permit.count.value();
@@ -187,7 +187,7 @@ impl Pools {
         Ok(())
     }
 
-    /// A semaphore was resized with its template, was deleted as nobody used it, or stays unchanged.
+    /// Enters an upkeep of a template's semaphore: it was resized with the template, deleted as unused, or left unchanged.
     pub(super) fn follow(
         &mut self,
         commit: u64,
@@ -282,7 +282,7 @@ impl Pools {
         })
     }
 
-    /// P2; and P5, as only a grant creates what a template makes.
+    /// P2 and P5: the row agrees with the book, as only a grant creates a template's semaphore.
     pub(super) fn compare_row(&self, name: &SemaphoreName, row: Option<&Semaphore>) -> Check {
         let promise = match self.template_of(name) {
             Some(_) => "P5",
@@ -298,7 +298,7 @@ impl Pools {
         self.all.get(name).is_some_and(|pool| pool.exists)
     }
 
-    /// Whether one of many that a template makes, or would make now.
+    /// Whether a template made `name`, or would make it now.
     pub(super) fn is_keyed(&self, name: &SemaphoreName) -> bool {
         match self.all.get(name).filter(|pool| pool.exists) {
             Some(pool) => pool.origin != Origin::Operator,
@@ -306,7 +306,7 @@ impl Pools {
         }
     }
 
-    /// The capacity in force for an ask, which a template may give. None if an ask is told that there is no such semaphore.
+    /// The capacity in force for an ask, which a template may give. `None` if an ask finds the semaphore unknown.
     pub(super) fn capacity_of(&self, name: &SemaphoreName) -> Option<u32> {
         match self.all.get(name).filter(|pool| pool.exists) {
             Some(pool) => Some(pool.capacity),
@@ -318,7 +318,7 @@ impl Pools {
         self.all.get(name).map_or(0, |pool| pool.live)
     }
 
-    /// Those that exist, follow a template and are to be deleted once nobody uses them; and after how long.
+    /// The existing semaphores that follow a template and are deleted when unused, and the idle time after which they are.
     pub(super) fn to_be_deleted(&self) -> Option<(Vec<SemaphoreName>, Duration)> {
         let idle = self.template.as_ref()?.idle.as_duration();
         let made = self.all.iter().filter(|(name, pool)| {
@@ -338,7 +338,7 @@ impl Pools {
         self.there.push((commit, name.clone(), self.exists(name)));
     }
 
-    /// Of what has no row a template decides.
+    /// Notes the capacities of semaphores without a row, which depend on the template.
     fn note_capacities(&mut self, commit: u64) {
         let pattern: Pattern = super::plan::KEYS.parse().expect("it is a pattern");
         for name in super::plan::NAMES {

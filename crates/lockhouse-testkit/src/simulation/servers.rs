@@ -18,7 +18,7 @@ pub(super) struct Servers {
 
 /// A server's process, with the callers that live in it.
 struct Running {
-    /// How many there were in its place before.
+    /// How many processes this server had before.
     nth: usize,
     lockhouse: Lockhouse,
     store: Arc<Faulty>,
@@ -60,7 +60,7 @@ impl Servers {
         self.running().len()
     }
 
-    /// Its name and the way to it.
+    /// The server's name, and a client of it.
     pub(super) fn at(&self, server: usize) -> (String, Lockhouse) {
         let running = self.running();
         let its = &running[server % running.len()];
@@ -77,18 +77,18 @@ impl Servers {
         self.running()[server].callers.push(caller);
     }
 
-    /// All callers that there are.
+    /// Takes all callers.
     pub(super) fn take_callers(&self) -> Vec<JoinHandle<()>> {
         let mut running = self.running();
         let callers = running.iter_mut().flat_map(|its| its.callers.drain(..));
         callers.collect()
     }
 
-    /// The process dies, and another takes its place.
+    /// The server's process dies, and another takes its place.
     pub(super) fn kill(&self, server: usize) {
         let nth = self.running()[server].nth + 1;
-        let anew = self.begin(server, nth);
-        let dead = std::mem::replace(&mut self.running()[server], anew);
+        let restarted = self.begin(server, nth);
+        let dead = std::mem::replace(&mut self.running()[server], restarted);
         dead.store.die();
         dead.callers.iter().for_each(JoinHandle::abort);
     }
@@ -97,7 +97,7 @@ impl Servers {
         self.running().iter().any(|its| its.nth > 0)
     }
 
-    /// No fault befalls anybody any more.
+    /// Ends all faults.
     pub(super) fn calm(&self) {
         for its in self.running().iter() {
             its.store.calm();

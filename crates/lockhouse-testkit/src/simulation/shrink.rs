@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 
-/// The shortest plan that was found which `fails`.
+/// The shortest plan found that `fails`.
 pub(super) fn shrink(plan: &Plan, fails: impl Fn(&Plan) -> bool) -> Plan {
     let mut shortest = plan.clone();
     let mut piece = shortest.steps.len().div_ceil(2);

@@ -21,7 +21,7 @@ use super::world::{Listener, World};
 /// How long a transaction waits for a lock.
 const LOCK_WAIT_MS: u64 = 500;
 
-/// The longest that a call which hears nothing takes; a store's contract says 10 s.
+/// The longest that a call without an answer takes. A store's contract allows 10 s.
 const SILENCE: Duration = Duration::from_millis(9_900);
 
 pub(super) struct Faulty {
@@ -38,7 +38,7 @@ pub(super) struct Faulty {
 struct Wire {
     faults: VecDeque<Fault>,
     read_faults: VecDeque<Fault>,
-    /// Until when nothing gets through, and whether nobody says so.
+    /// Until when nothing gets through, and whether calls hang meanwhile instead of failing.
     cut: Option<(Instant, bool)>,
     /// Until when the process is stopped.
     stopped: Option<Instant>,
@@ -47,7 +47,7 @@ struct Wire {
 }
 
 impl Listener for Faulty {
-    /// Somebody's commit may have freed these.
+    /// A commit may have freed these semaphores.
     fn notify(&self, freed: &BTreeSet<SemaphoreName>) {
         // A notification may be lost.
         if self.notifies
@@ -100,12 +100,12 @@ impl Faulty {
         self.world.is_away(&self.name, ms);
     }
 
-    /// Nothing that was sent is heard of again, and nothing is sent.
+    /// From now on, calls under way get no answer, and new calls are not sent.
     pub(super) fn die(&self) {
         self.is_dead.store(true, Ordering::Relaxed);
     }
 
-    /// From here on all is well.
+    /// Ends all faults of this connection.
     pub(super) fn calm(&self) {
         *self.wire() = Wire::default();
     }
@@ -118,7 +118,7 @@ impl Faulty {
         self.wire().cut.filter(|(until, _)| Instant::now() < *until)
     }
 
-    /// Half of a call's way. A dead server's goes on for ever.
+    /// Half of a call's way. It never ends for a dead server.
     async fn way(&self) {
         match fastrand::u64(0..=self.slow_ms) {
             0 if fastrand::bool() => yield_now().await,
@@ -134,7 +134,7 @@ impl Faulty {
         }
     }
 
-    /// Fails if the store can't be reached, at once or after long.
+    /// Fails if the store can't be reached, at once or after a while.
     async fn reach(&self) -> Result<(), Error> {
         self.way().await;
         let Some((until, is_silent)) = self.cut_until() else {
@@ -146,8 +146,8 @@ impl Faulty {
         Err(Error::new(Kind::Unavailable, "cut off"))
     }
 
-    /// The fault of a call that began then. A call that was held up before has none, so that no call takes longer than a store's
-    /// contract allows.
+    /// The fault of a call that began at `begun`. A call that was delayed before has none, so that no call takes longer than a
+    /// store's contract allows.
     fn next_fault(
         &self,
         begun: Instant,
@@ -204,14 +204,15 @@ impl Faulty {
         Ok(outcomes)
     }
 
-    /// A transaction that has its locks and is applied after `ms`, or is not, whoever waits for it.
+    /// Starts a transaction that has its locks, and is applied after `ms` or not at all, whether or not its caller still
+    /// waits for it.
     fn leave_behind(&self, batch: &Batch, ms: u64, is_applied: bool) {
         let (world, name, batch) = (Arc::clone(&self.world), self.name.clone(), batch.clone());
         let key = world.lock(&batch);
         tokio::spawn(async move {
             sleep(Duration::from_millis(ms)).await;
             if is_applied {
-                // Nobody hears of it.
+                // No caller gets the answer.
                 let _ = world.commit(&name, &batch).await;
             }
             world.unlock(key);

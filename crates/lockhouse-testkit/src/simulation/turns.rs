@@ -1,6 +1,6 @@
 //! The waiters of each server, and the order in which they were served (P10, P11).
 //!
-//! A waiter that lacks some of its keys, which are semaphores of a template, stands only in the lines of those (`keys`).
+//! A waiter that lacks keys, which are semaphores of a template, stands only in the lines of these keys (`keys`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,13 +18,13 @@ const SOON: Duration = Duration::from_millis(1_100);
 /// The waiting time that one step of priority is worth.
 const STEP_US: i64 = 10_000_000;
 
-/// How much later one may come at another server who is served before. P11 says 500 ms and a commit.
+/// How much later a waiter at another server may come, and still be served first. P11 allows 500 ms and a commit.
 const OVERTAKES_US: i64 = 550_000;
 
-/// How long a server may retry after a fault until it is at work again.
+/// How long a server may retry after a fault until it works again.
 const AT_WORK_AGAIN_US: i64 = 2_000_000;
 
-/// How long it may take until a server that polls finds a row free, on a store that is slow or cut off.
+/// How long a server that polls may take to find a row free, on a store that is slow or cut off.
 const FOUND_FREE_US: i64 = 3_000_000;
 
 #[derive(Debug, Default)]
@@ -32,26 +32,26 @@ pub(super) struct Turns {
     last: u64,
     waiting: BTreeMap<u64, Waiter>,
     served: Vec<Served>,
-    /// When an id was first asked for, at any server: it may have that place still.
+    /// When an id was first asked for, at any server. A later ask may still have that place.
     came: BTreeMap<ExternalId, Place>,
-    /// Rows that a transaction keeps locked, and until when if it is over.
+    /// Rows that a transaction locks, and when it ended, if it has.
     locked: Vec<(u64, Footprint, Option<i64>)>,
-    /// When each commit was.
+    /// The time of each commit.
     commits: BTreeMap<u64, i64>,
-    /// When a server may have been unable to claim what was left to it.
+    /// When a server may have been unable to claim permits left to it.
     away: Vec<(String, i64, i64)>,
     /// When the store's clock was set.
     moved: Vec<i64>,
 }
 
-/// When one came, moved by its priority; and its number.
+/// The time of a waiter's arrival, moved by its priority, and the waiter's number.
 type Place = (i64, u64);
 
 #[derive(Debug)]
 struct Waiter {
     server: String,
     ask: Ask,
-    /// The latest that it can have, and the earliest.
+    /// The latest place that the waiter can have. `earliest` is the earliest.
     place: Place,
     earliest: Place,
     came_us: i64,
@@ -60,9 +60,9 @@ struct Waiter {
     /// Whether a row that it needs was locked, so that others may have passed (P13).
     met_lock: bool,
     since: u64,
-    /// Since when it could have been served.
+    /// Since when the waiter could have been served.
     fits: Option<Timestamp>,
-    /// When it lacked no key.
+    /// When the waiter lacked no key.
     clear: Clear,
 }
 
@@ -73,7 +73,7 @@ struct Served {
 }
 
 impl Turns {
-    /// One calls, and waits if there is no room.
+    /// Enters a call, which waits if there is no room.
     pub(super) fn begin(
         &mut self,
         server: &str,
@@ -132,7 +132,7 @@ impl Turns {
         self.moved.push(now_us);
     }
 
-    /// Since when `server` had been at work at `at_us`, with a clock that was not set. `None` if it may have been away.
+    /// Since when `server` had worked at `at_us`, with a clock that was not set. `None` if it may have been away.
     fn at_work_since(&self, server: &str, at_us: i64) -> Option<i64> {
         let away = self.away.iter().filter(|(its, ..)| its == server);
         let away = away.map(|(_, from, until)| (*from, *until));
@@ -147,7 +147,7 @@ impl Turns {
         Some(since)
     }
 
-    /// Whether a server may take a row of `ask` for locked.
+    /// Whether a server may find a row of `ask` locked.
     fn is_locked(&self, ask: &Ask, now_us: i64) -> bool {
         let mut locked = self.locked.iter();
         locked.any(|(_, rows, until)| {
@@ -156,7 +156,7 @@ impl Turns {
         })
     }
 
-    /// It was answered, or went away.
+    /// The call was answered, or its caller went away.
     pub(super) fn end(&mut self, number: u64, granted: Option<&Request>) {
         let waiter = self.waiting.remove(&number);
         if let (Some(waiter), Some(request)) = (waiter, granted) {
@@ -165,7 +165,7 @@ impl Turns {
         }
     }
 
-    /// Notes who lacks which keys.
+    /// Notes which waiters lack a key.
     pub(super) fn observe(&mut self, ledger: &Ledger, now_us: i64) {
         self.commits.entry(ledger.commit).or_insert(now_us);
         let numbers: Vec<u64> = self.waiting.keys().copied().collect();
@@ -185,8 +185,8 @@ impl Turns {
         }
     }
 
-    /// P10: a waiter that is surely the first of all and could be served is served within a second. P11: so is one behind
-    /// waiters that lack a key.
+    /// P10: a waiter that is surely first, and could be served, is served within a second. P11: so is a waiter behind waiters
+    /// that lack a key.
     pub(super) fn look(&mut self, ledger: &Ledger, now: Timestamp) -> Check {
         let firsts: Vec<u64> = self.waiting.keys().copied().collect();
         for number in firsts {
@@ -220,16 +220,16 @@ impl Turns {
         ahead.all(|other| keys::is_held_back(&other.ask, &waiter.ask, ledger, now))
     }
 
-    /// Those that may come before `waiter` on a semaphore that it wants.
+    /// The waiters that may come before `waiter` on a semaphore that it wants.
     fn ahead(&self, waiter: &Waiter) -> impl Iterator<Item = &Waiter> {
         let others = self.waiting.values();
         let others = others.filter(move |other| other.place != waiter.place && other.waits);
         others.filter(move |other| other.earliest <= waiter.place && share(&waiter.ask, &other.ask))
     }
 
-    /// P11: of two that want the same, the first has the lower fence, if it waited. Between servers that holds unless they came
-    /// at about the same time, or the first's server was in trouble. A waiter that waited through trouble counts as one that
-    /// came when its server was at work again.
+    /// P11: of two asks for one semaphore, the first has the lower fence, if it waited. Between servers that holds unless the asks
+    /// came at about the same time, or the first one's server was in trouble. A waiter that waited through trouble counts as if
+    /// it had come when its server worked again.
     pub(super) fn check_order(&self, ledger: &Ledger, is_quiet: bool) -> Check {
         let waited = |served: &&Served| served.waiter.waits && !served.waiter.met_lock;
         for first in self.served.iter().filter(waited) {
@@ -274,7 +274,7 @@ impl Waiter {
 }
 
 impl Served {
-    /// Whether it never had to step aside.
+    /// Whether the waiter could have been served at all times.
     fn could_always_be_served(&self, ledger: &Ledger) -> bool {
         let since = self.waiter.since;
         let until = ledger.grants.get(&self.request.external_id);
@@ -287,7 +287,7 @@ impl Served {
         })
     }
 
-    /// Whether it was granted at `at_us` what `first` had reserved.
+    /// Whether this waiter was granted, at `at_us`, permits that `first` had reserved.
     fn overtakes(&self, first: &Served, ledger: &Ledger, at_us: i64, is_quiet: bool) -> bool {
         let grant = ledger.grants.get(&self.request.external_id);
         let granted = grant.map_or(0, |grant| grant.granted);

@@ -3,8 +3,7 @@
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// `P1` to `P11`; `answers` where a call is not answered as it must be; `slots` or `templates` where a rule of those
-    /// is broken that is no promise.
+    /// `P1` to `P11`, `answers` for a wrong answer or none, and `slots` or `templates` for a rule of these that is no promise.
     pub promise: &'static str,
     /// The event.
     pub text: String,

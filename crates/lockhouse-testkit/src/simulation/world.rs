@@ -20,10 +20,10 @@ use super::turns::Turns;
 use super::violation::{Check, Violation, ensure};
 use crate::broken::Broken;
 
-/// When every run begins, by the store's clock.
+/// The beginning of every run, by the store's clock.
 const BEGINNING_US: i64 = 1_800_000_000_000_000;
 
-/// The store's clock: the runtime's, and what it was set by.
+/// The store's clock: the runtime's clock, and the offset by which it was set.
 #[derive(Debug)]
 struct Clock {
     began: Instant,
@@ -67,7 +67,7 @@ struct Locks {
     held: BTreeMap<u64, Footprint>,
 }
 
-/// All that is written down.
+/// The records of the run.
 #[derive(Default)]
 pub(super) struct Notes {
     pub(super) ledger: Ledger,
@@ -86,7 +86,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Writes a line, in which ids that the library drew have names that are the same in every run.
+    /// Writes a line. Ids that the library drew are replaced by names that are the same in every run.
     fn write(&mut self, mut line: String) {
         let is_of_id = |c: char| c.is_ascii_hexdigit() || c == '-';
         let words = line.split(|c| !is_of_id(c)).filter(|word| word.len() == 36);
@@ -176,7 +176,7 @@ impl World {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the first that is found.
+    /// Keeps the first violation.
     pub(super) fn found(&self, check: Check) {
         if let Err(violation) = check {
             self.log(|| format!("{}: {}", violation.promise, violation.text));
@@ -188,7 +188,7 @@ impl World {
         self.notes().violation.is_some()
     }
 
-    /// Writes down what happens, if anybody wants to know.
+    /// Writes a line to the log, if there is one.
     pub(super) fn log(&self, line: impl FnOnce() -> String) {
         let mut notes = self.notes();
         if notes.log.is_some() {
@@ -202,7 +202,7 @@ impl World {
         self.notes().log.take().unwrap_or_default()
     }
 
-    /// Commits a batch of `server`, and holds what comes of it against the book. It takes no time.
+    /// Commits a batch of `server`, and compares its result with the book. It takes no time.
     pub(super) async fn commit(&self, server: &str, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         let outcomes = self.store.transact(batch).await?;
         for (command, outcome) in batch.commands.iter().zip(&outcomes) {
@@ -280,16 +280,15 @@ impl World {
         (semaphores, requests)
     }
 
-    /// Notes a permit that its holder takes to be held until it is dropped. It was asked for when
-    /// the clock had been set so often.
+    /// Notes a permit, until it is dropped. The clock had been set `jumps` times when its caller asked.
     pub(super) fn keep(&self, permit: &Arc<Permit>, jumps: u32) {
         let mut notes = self.notes();
         let kept = (Arc::downgrade(permit), jumps);
         notes.permits.insert(permit.external_id().clone(), kept);
     }
 
-    /// P8: what ends by its time is known to be lost by then to whoever holds it. If it is ended by
-    /// somebody, they learn it later.
+    /// P8: a holder knows its permit to be lost by the time it expires. A holder whose permit another caller ended learns
+    /// it later.
     fn is_known_to_be_lost(&self, id: &ExternalId) {
         let notes = self.notes();
         let ended = notes.ledger.grants.get(id).and_then(|grant| grant.ended);
@@ -313,7 +312,7 @@ impl World {
         self.clock.began.elapsed().as_micros() as i64
     }
 
-    /// P10 and P11: nobody who could be served waits.
+    /// P10 and P11: no waiter that could be served waits.
     pub(super) fn look_at_waiters(&self) {
         if !self.is_quiet {
             return;
@@ -326,7 +325,7 @@ impl World {
         self.found(looked);
     }
 
-    /// Waits until nothing of `batch` is locked, or as long as a store waits; whether it is free then.
+    /// Waits until no row of `batch` is locked, or as long as a store waits. Returns whether the rows are free.
     pub(super) async fn lock_wait(&self, batch: &Batch) -> bool {
         let free = async {
             loop {
@@ -342,7 +341,7 @@ impl World {
             .is_ok()
     }
 
-    /// Those of `rows` that transactions keep locked that hang.
+    /// The members of `rows` that hanging transactions lock.
     pub(super) fn locked(&self, rows: &Footprint) -> Footprint {
         let mut all = Footprint::default();
         for held in self.locks().held.values() {
@@ -352,7 +351,7 @@ impl World {
         all
     }
 
-    /// Part of a call that takes its time, whose caller may go away meanwhile.
+    /// A slow part of a call, whose caller may go away meanwhile.
     pub(super) async fn hang(&self, until: Instant) {
         struct Hanging<'a>(&'a World);
         impl Drop for Hanging<'_> {
@@ -366,7 +365,7 @@ impl World {
         sleep_until(until).await;
     }
 
-    /// Waits until nothing is locked, and nothing hangs.
+    /// Waits until no row is locked, and no call hangs.
     pub(super) async fn settled(&self) {
         loop {
             let unlocked = self.unlocked.notified();
@@ -377,7 +376,7 @@ impl World {
         }
     }
 
-    /// Locks what `batch` touches, until it is unlocked by what is answered.
+    /// Locks the rows that `batch` touches. [`unlock`](Self::unlock) with the returned key frees them.
     pub(super) fn lock(&self, batch: &Batch) -> u64 {
         let mut locks = self.locks();
         locks.last += 1;

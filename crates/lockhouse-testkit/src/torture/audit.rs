@@ -7,7 +7,7 @@ use super::segment::{Segment, TEMPLATE};
 use crate::history::{Moved, audit};
 use crate::rows::{PermitRow, Rows};
 
-/// The rows of a segment as they were when it was looked last.
+/// The rows of a segment at the last audit.
 #[derive(Debug, Default)]
 pub(super) struct Auditor {
     seen: HashMap<(String, String), PermitRow>,
@@ -47,7 +47,7 @@ impl Auditor {
     }
 }
 
-/// Whether a permit may have become `now`: its end comes once, and nothing else changes but its time, by renewals.
+/// Whether a permit may have become `now`: it ends once, and only renewals change its expiry.
 fn goes_on_as(was: &PermitRow, now: &PermitRow) -> bool {
     let mut was = was.clone();
     if was.released_at.is_none() {
@@ -118,7 +118,7 @@ mod tests {
     fn rows_that_change_otherwise_are_caught() {
         let released = Some((5, "released"));
         let pairs = [
-            // It ends twice, comes back to life, or is deleted.
+            // A permit ends twice, is live again, or is deleted.
             (
                 "P3",
                 rows(1, &[(1, released)]),
@@ -134,7 +134,7 @@ mod tests {
                 rows(2, &[(2, None)]),
                 rows(2, &[(1, None), (2, None)]),
             ),
-            // More is held than there is.
+            // More permits are held than there are.
             (
                 "P1",
                 rows(1, &[(1, None)]),

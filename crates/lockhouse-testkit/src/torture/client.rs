@@ -39,7 +39,7 @@ pub(super) struct Says {
     pub(super) segment: u32,
     /// Calls that were answered.
     pub(super) answered: u64,
-    /// When the earliest call began of the last ones that showed all parts at work.
+    /// The last calls that showed each part at work: when the earliest of them began.
     pub(super) at_work_us: u64,
     /// Whether all segments before this one are over.
     pub(super) is_over: bool,
@@ -57,13 +57,13 @@ impl Says {
         })
     }
 
-    /// Whether it does nothing any more in that segment. One that has said nothing yet may.
+    /// Whether the client has finished that segment. A client that has printed nothing has not.
     pub(super) fn is_over_with(&self, segment: u32) -> bool {
         self.segment > segment || self.is_over
     }
 }
 
-/// The segments that stdin tells of. The channel closes when stdin ends.
+/// The segments that stdin announces. The channel closes when stdin ends.
 fn told_segments(first: u32) -> watch::Receiver<u32> {
     let (tell, told) = watch::channel(first);
     std::thread::spawn(move || {
@@ -75,24 +75,24 @@ fn told_segments(first: u32) -> watch::Receiver<u32> {
     told
 }
 
-/// The number of the `nth` client, from 1 on. Those with an engine of their own have even ones.
+/// The number of the `nth` client, from 1 on. Clients with their own engine have even numbers.
 pub(super) fn number(nth: u32, has_engine: bool) -> u32 {
     2 * nth + u32::from(!has_engine)
 }
 
-/// Whether the client that notes call `client` has its own engine, so that nothing holds up its answers.
+/// Whether the client that the notes call `client` has its own engine, so that nothing delays its answers.
 pub(super) fn has_engine(client: u32) -> bool {
     (client / FELLOWS).is_multiple_of(2)
 }
 
 /// The arguments that a client was started with.
 pub(super) struct Home {
-    /// Of a database, or of a server. Those after the first are of other servers on the same cluster.
+    /// The URL of a database or of a server. Further URLs are of other servers on the same cluster.
     pub(super) urls: Vec<String>,
     /// The folder of the run.
     pub(super) run: PathBuf,
     pub(super) number: u32,
-    /// How many things it does at once.
+    /// How many tasks the client runs at once.
     pub(super) tasks: u32,
     pub(super) rest_ms: u64,
     pub(super) seed: u64,
@@ -103,7 +103,7 @@ impl Home {
     pub(super) async fn live(&self, first: u32) {
         let mut lockhouses = Vec::new();
         while let Some(url) = self.urls.get(lockhouses.len()) {
-            // It may be born in bad times.
+            // The client may start during a fault.
             match broken::connect(url).await {
                 Ok(lockhouse) => lockhouses.push(lockhouse),
                 Err(error) => {
@@ -119,14 +119,14 @@ impl Home {
             if told.has_changed().is_err() {
                 return;
             }
-            // The next is told already, or comes.
+            // The next segment has been announced, or will be.
             if *told.borrow() == segment.0 && told.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    /// Until another segment is told, and all that was begun is over. Segment 0 is a pause.
+    /// Works until another segment is announced, and all calls have ended. Segment 0 is a pause.
     async fn segment(
         &self,
         segment: Segment,
@@ -162,7 +162,7 @@ impl Home {
             &notes,
             self.number * FELLOWS + FELLOWS - 1,
         );
-        // One that rests leaves the store time, also by its probes.
+        // A client that rests makes fewer probes too.
         let every = PROBE_EVERY.max(Duration::from_millis(2 * self.rest_ms));
         tasks.spawn(keep_probing(client, self.number, segment, (every, over)));
         let mut say = interval(SAY_EVERY);
@@ -193,7 +193,7 @@ impl Home {
     }
 }
 
-/// Calls that come and go by themselves, until the segment is over.
+/// Begins probes until the segment is over.
 async fn keep_probing(
     client: Recorded,
     number: u32,

@@ -1,7 +1,7 @@
 //! The clocks of a run, and the files that are beside them.
 //!
-//! The library that is loaded before all others is compiled when a run begins: that of [`lockhouse_lab::clock`], with that of
-//! [`files`](super::files). Other tests use libfaketime.
+//! A library that is loaded before all others is compiled when a run begins: that of [`lockhouse_lab::clock`], together with
+//! that of [`files`](super::files). Other tests use libfaketime.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use lockhouse_lab::clock::{Clock, compile};
 
 use super::files::Files;
 
-/// Where clocks come from.
+/// Creates clocks.
 #[derive(Debug)]
 pub(super) struct Clocks {
     folder: PathBuf,
@@ -21,7 +21,7 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    /// In a new folder in `folder`, where all who run under them can read.
+    /// Clocks in a new folder in `folder`, which all processes under them must be able to read.
     ///
     /// # Panics
     /// Without a C compiler.
@@ -40,12 +40,12 @@ impl Clocks {
         self.folder.join(nth.to_string())
     }
 
-    /// For who runs under one of the clocks: files of `database` with which nothing is wrong.
+    /// Files of `database` without trouble, for a process under one of the clocks.
     pub(super) fn files(&self, database: PathBuf) -> Files {
         Files::new(database, self.new_path())
     }
 
-    /// One that is right.
+    /// A clock that is right.
     pub(super) fn clock(&self) -> Arc<Clock> {
         Arc::new(Clock::new(&self.library, self.new_path()).unwrap())
     }

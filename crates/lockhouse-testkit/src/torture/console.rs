@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::redis::is_redis;
 use crate::statement::is_postgres;
 
-/// How long a statement of ours may take.
+/// How long a statement of the run may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connection to a server.
@@ -68,7 +68,7 @@ impl Console {
         ran.map_err(|_| "no answer".to_owned())?
     }
 
-    /// The one text that `query` selects.
+    /// The text that `query` selects.
     pub(super) async fn text(&mut self, query: &str) -> Result<String, String> {
         let running = async {
             let text = match self {
@@ -83,10 +83,10 @@ impl Console {
     }
 }
 
-/// One that is taken: a server that has too many says so when it is asked for something.
+/// A connection that the server accepts. A server with too many connections refuses only at the first command.
 async fn redis_connection(url: &str) -> redis::RedisResult<MultiplexedConnection> {
     let info = url.into_connection_info()?;
-    // The driver would ignore what is answered to its name.
+    // The driver would ignore the answer to the command that sets its name.
     let settings = info.redis_settings().clone().set_skip_set_lib_name();
     let client = redis::Client::open(info.set_redis_settings(settings))?;
     let mut connection = client.get_multiplexed_async_connection().await?;
@@ -114,7 +114,7 @@ async fn answer(connection: &mut MultiplexedConnection, command: &str) -> Result
 
 /// Whether the server takes queries.
 pub(super) async fn is_up(url: &str) -> bool {
-    // Redis has a command of that name: it chooses a database, on one that has loaded its data.
+    // Redis has a command SELECT, which chooses a database, and fails until the server has loaded its data.
     let asked = async { Console::connect(url).await.ok()?.run("SELECT 1").await.ok() };
     timeout(Duration::from_secs(1), asked)
         .await

@@ -5,8 +5,8 @@
 //! client, by HTTP  ─▶ proxy of HTTP ─▶ server ─▶ proxy ─▶ database
 //! ```
 //!
-//! On a cluster there is no proxy to the database, and each node has a server. A client by HTTP has one of the servers as its
-//! own and now and then asks another, so nodes answer for each other's grants (P5, P9).
+//! On a cluster there is no proxy to the database, and each node has a server. Each client by HTTP uses one server, and now
+//! and then asks another, so nodes answer for each other's grants (P5, P9).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,46 +27,46 @@ use super::size::Size;
 use crate::redis::is_redis;
 use crate::statement::is_postgres;
 
-/// How many servers there are, unless each node of a cluster has one. As many clients are by HTTP.
+/// The number of servers, unless each node of a cluster has one. There are as many clients by HTTP.
 const SERVERS: usize = 2;
 
-/// How many clients have an engine of their own.
+/// The number of clients with their own engine.
 const EMBEDDED: usize = 2;
 
-/// A client process, and what it is reached by.
+/// A client process, and its connections.
 pub(super) struct Client {
     pub(super) number: u32,
     pub(super) process: Process,
-    /// To the database, or to its server; none to an SQLite file.
+    /// The proxy to the database, or to its server. `None` for an SQLite file.
     pub(super) proxy: Option<Proxy>,
     pub(super) clock: Arc<Clock>,
-    /// Of SQLite.
+    /// The files of SQLite.
     pub(super) files: Option<Arc<Files>>,
-    /// Its own, and then those that it asks now and then.
+    /// The URL of its server, and then those of servers that it asks now and then.
     urls: Vec<String>,
 }
 
 /// A server process.
 pub(super) struct Served {
     pub(super) process: Process,
-    /// Where it listens.
+    /// The address on which it listens.
     pub(super) address: String,
-    /// To the database; none to an SQLite file.
+    /// The proxy to the database. `None` for an SQLite file.
     pub(super) proxy: Option<Proxy>,
     pub(super) clock: Arc<Clock>,
-    /// Of SQLite.
+    /// The files of SQLite.
     pub(super) files: Option<Arc<Files>>,
     url: String,
 }
 
-/// All of them.
+/// The processes of a run.
 pub(super) struct Crew {
     pub(super) clients: Vec<Client>,
     pub(super) servers: Vec<Served>,
     store: StoreUnderTest,
     /// The clock of the database, under which it was started.
     pub(super) clock: Arc<Clock>,
-    /// Where the database is, past every proxy.
+    /// The URL of the database, past every proxy.
     pub(super) direct_url: String,
     clocks: Clocks,
     program: PathBuf,
@@ -80,7 +80,7 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// Servers, and no clients yet.
+    /// Starts the servers, without clients.
     pub(super) async fn start(
         program: &Path,
         size: &Size,
@@ -159,7 +159,7 @@ impl Crew {
         }
     }
 
-    /// Starts it once more. Where it listens is found out when the dead are replaced.
+    /// Starts the nth server again. [`replace_dead`](Self::replace_dead) reads its new address.
     pub(super) fn start_server(&mut self, nth: usize) {
         let Served {
             url, clock, files, ..
@@ -169,7 +169,7 @@ impl Crew {
         self.servers[nth].address.clear();
     }
 
-    /// Starts those again that were killed: clients as new ones. The numbers of the dead.
+    /// Replaces killed processes, clients by new ones. Returns the numbers of the dead clients.
     pub(super) async fn replace_dead(&mut self, segment: Segment) -> Vec<u32> {
         for nth in 0..self.servers.len() {
             if self.servers[nth].process.ended().is_some() {
@@ -192,7 +192,7 @@ impl Crew {
         dead
     }
 
-    /// The proxies to the database, and then those to servers.
+    /// The proxies to the database, and then the proxies to servers.
     pub(super) fn proxies(&self) -> Vec<&Proxy> {
         let clients = self
             .clients
@@ -206,7 +206,7 @@ impl Crew {
         servers.chain(clients).collect()
     }
 
-    /// How often the database had to be started when a fault was mended.
+    /// How often the end of a fault had to start the database.
     pub(super) fn starts_at_heal(&self) -> u64 {
         match &self.store {
             StoreUnderTest::File(_) => 0,
@@ -250,7 +250,7 @@ impl Crew {
         }
     }
 
-    /// The database, as its administrator.
+    /// The URL of the database, for its administrator.
     pub(super) fn admin_url(&self) -> String {
         match self.database() {
             Some(database) => database.admin_url(),
@@ -258,22 +258,22 @@ impl Crew {
         }
     }
 
-    /// Those of the embedded clients.
+    /// The clients with their own engine.
     pub(super) fn embedded(&self) -> &[Client] {
         &self.clients[..EMBEDDED]
     }
 
-    /// Those by HTTP.
+    /// The clients by HTTP.
     pub(super) fn remote(&self) -> &[Client] {
         &self.clients[EMBEDDED..]
     }
 
-    /// Starts a process that is in everybody's way.
+    /// Starts a process that obstructs all others.
     pub(super) fn nuisance(&self, part: &str, url: &str) -> Process {
         self.process(&[part, url], None, None)
     }
 
-    /// Whether the clock of the database says that it was set by so many hours.
+    /// Whether the clock of the database is `hours` off.
     pub(super) async fn clock_is_off_by(&self, hours: i64) -> bool {
         let Some(said) = self.database_time().await else {
             return false;
@@ -283,14 +283,14 @@ impl Crew {
         (off / 3_600.0 - hours as f64).abs() < 0.1
     }
 
-    /// In seconds since 1970.
+    /// The time by the database, in seconds since 1970.
     async fn database_time(&self) -> Option<f64> {
         let text = match self.database() {
             Some(database) => {
                 let mut sql = Console::connect(&database.admin_url()).await.ok()?;
                 sql.text(time_query(&self.direct_url)).await.ok()?
             }
-            // A message of every process that is started under it.
+            // A process under the clock prints the time.
             None => {
                 let mut process = self.process(&["time"], Some(&*self.clock), None);
                 process.first_line().await
@@ -311,7 +311,7 @@ impl Crew {
         refused.is_some_and(|error| words.iter().any(|words| error.contains(words)))
     }
 
-    /// The client that was born last.
+    /// Starts a client.
     fn bear(
         &self,
         urls: &[String],
@@ -345,21 +345,21 @@ impl Crew {
         Process::start(&self.program, arguments, environment, &log)
     }
 
-    /// Of an SQLite file, those of all who open it.
+    /// The files of SQLite, of every process that opens them.
     pub(super) fn files(&self) -> impl Iterator<Item = &Files> {
         let clients = self.clients.iter().map(|client| &client.files);
         let servers = self.servers.iter().map(|server| &server.files);
         servers.chain(clients).filter_map(Option::as_deref)
     }
 
-    /// Of an SQLite file, for one who opens it.
+    /// The files of SQLite, for a process that opens them.
     fn files_of_its_own(&self) -> Option<Arc<Files>> {
         let file = self.direct_url.strip_prefix("sqlite:")?;
         let file = file.split('?').next()?;
         Some(Arc::new(self.clocks.files(PathBuf::from(file))))
     }
 
-    /// SQLite's clock is that of its processes, and one for all.
+    /// The clock of a process. With SQLite all processes share one, as their clock is the store's.
     fn clock_of_its_own(&self) -> Arc<Clock> {
         match self.database() {
             Some(_) => self.clocks.clock(),
@@ -367,7 +367,7 @@ impl Crew {
         }
     }
 
-    /// For the nth server, or for the nth client.
+    /// The URL of the database and the proxy to it, for the nth server or the nth client.
     async fn way_to_database(&self, nth: usize) -> (String, Option<Proxy>) {
         let database = match &self.store {
             StoreUnderTest::File(url) => return (self.as_tortured(url.clone()), None),
@@ -387,7 +387,7 @@ impl Crew {
         format!("{}{url}", self.broken)
     }
 
-    /// Where those servers listen that were just started, and tells the proxies.
+    /// Reads the addresses of new servers, and points the proxies to them.
     async fn find_servers(&mut self) {
         for server in &mut self.servers {
             if server.address.is_empty() {
@@ -403,13 +403,13 @@ impl Crew {
 }
 
 impl Client {
-    /// Its progress.
+    /// The client's progress.
     pub(super) fn says(&self) -> Says {
         Says::read(&self.process.says()).unwrap_or_default()
     }
 }
 
-/// As it is now, and not as it was when the statement or its transaction began.
+/// A query for the time now, and not for that at which the statement or its transaction began.
 fn time_query(url: &str) -> &'static str {
     if is_redis(url) {
         "TIME"
@@ -426,6 +426,6 @@ pub(super) enum StoreUnderTest {
     File(String),
     /// A server.
     Server(Server),
-    /// Three nodes.
+    /// A cluster of three nodes.
     Cluster(Cluster),
 }

@@ -19,13 +19,13 @@ use tokio::time::{sleep, timeout};
 use super::console::{Console, is_up};
 use super::process::signal;
 
-/// How long it may take to start, after a kill and on a busy machine.
+/// How long the server may take to start, after a kill and on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
-/// How long one that runs may take to answer.
+/// How long a running server may take to answer.
 const READY: Duration = Duration::from_secs(5);
 
-/// How long it may take to find that there is room on a disk that was full.
+/// How long the server may take to find that there is room on a disk that was full.
 const ROOM_IS_FOUND: Duration = Duration::from_secs(75);
 
 /// The user of the clients, without an administrator's rights.
@@ -36,18 +36,18 @@ pub(super) struct Server {
     store: String,
     scripts: PathBuf,
     folder: PathBuf,
-    /// As the administrator, to the server.
+    /// The URL of the server, for its administrator.
     admin_url: String,
     arguments: Vec<String>,
     owner: Option<(u32, u32)>,
     clock: Arc<Clock>,
     child: Option<Child>,
-    /// How often it had to be started when a fault was mended.
+    /// How often the end of a fault had to start the server.
     pub(super) starts_at_heal: u64,
 }
 
 impl Server {
-    /// A new one. `folder` is for its state and data.
+    /// Starts a new server. `folder` is for its state and data.
     pub(super) async fn start(
         store: &str,
         scripts: &Path,
@@ -83,7 +83,7 @@ impl Server {
         server
     }
 
-    /// A host and a port.
+    /// The server's host and port.
     pub(super) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.state("port"))
     }
@@ -98,7 +98,7 @@ impl Server {
         }
     }
 
-    /// As the administrator, to the database.
+    /// The URL of the database, for its administrator.
     pub(super) fn admin_url(&self) -> String {
         match &*self.store {
             "postgres" => format!("{}lockhouse", self.admin_url.trim_end_matches("postgres")),
@@ -111,7 +111,7 @@ impl Server {
         Console::connect(&self.admin_url()).await.unwrap()
     }
 
-    /// kill -9.
+    /// Kills the server (`kill -9`).
     pub(super) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             self.each_process("KILL");
@@ -119,7 +119,7 @@ impl Server {
         }
     }
 
-    /// Stops as its operator would, and waits for that.
+    /// Stops the server as an operator would, and waits for its end.
     pub(super) async fn stop_well(&mut self) {
         let how = if self.store == "postgres" {
             "INT"
@@ -146,8 +146,8 @@ impl Server {
         self.each_process("CONT");
     }
 
-    /// Runs it unless it runs, and waits until it takes queries, and writes where the disk `was_full`.
-    /// One that does not, though it runs, is killed first, as its operator would.
+    /// Starts the server unless it runs, and waits until it takes queries, and also writes if the disk `was_full`. A server
+    /// that runs and does not is killed first, as an operator would.
     pub(super) async fn bring_back(&mut self, was_full: bool) {
         let child = self.child.as_mut();
         let alive = child.is_some_and(|child| child.try_wait().unwrap().is_none());
@@ -161,8 +161,7 @@ impl Server {
         self.until_ready().await;
     }
 
-    /// Whether it has found that there is room on the disk again, for which MySQL and MariaDB look once
-    /// a minute.
+    /// Whether the server has found that there is room on the disk again. MySQL and MariaDB look once a minute.
     async fn writes(&self) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < ROOM_IS_FOUND {
@@ -220,7 +219,7 @@ impl Server {
                 .as_mut()
                 .and_then(|child| child.try_wait().unwrap());
             if ended.is_some() {
-                // PostgreSQL does not start while one of its processes has not gone.
+                // PostgreSQL does not start while one of its old processes lives.
                 self.run();
             }
             assert!(

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::cluster::Topology;
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// kill -9 of a client.
@@ -31,13 +31,13 @@ pub enum Fault {
     RepeatedRequests,
     /// HTTP replies come twice.
     RepeatedReplies,
-    /// All connections are closed, and no new ones made.
+    /// All connections are closed, and no new ones open.
     Cut,
     /// Nothing gets through in one direction.
     OneWay,
-    /// The connections that there are stay silent for good; new ones work.
+    /// Existing connections stay silent for good. New connections work.
     HalfOpen,
-    /// A few bytes at a time.
+    /// Data gets through a few bytes at a time.
     Slow,
     /// The data that gets through begins with garbage.
     Garbled,
@@ -104,7 +104,7 @@ const LEFT_OUT: [(&str, &[Fault], &str); 5] = [
     (
         "sqlite",
         &[KillDatabase, RestartDatabase, StopDatabase],
-        "it is in the processes of clients and servers, which are killed and stopped",
+        "the store is in the processes of clients and servers, which are killed and stopped",
     ),
     (
         "sqlite",
@@ -120,7 +120,7 @@ const LEFT_OUT: [(&str, &[Fault], &str); 5] = [
     ("valkey", &[LockStorm], "it locks nothing"),
 ];
 
-/// The faults that a cluster can have. Those of the database are of one of its nodes.
+/// The faults that a cluster can have. A fault of the database is a fault of one of its nodes.
 const ON_A_CLUSTER: [Fault; 4] = [KillServer, KillDatabase, StopDatabase, ReadOnly];
 
 impl Fault {
@@ -130,7 +130,7 @@ impl Fault {
         named.map(|(fault, _)| *fault)
     }
 
-    /// Why `store` can't have it, if it can't.
+    /// Why `store` can't have the fault, if it can't.
     pub fn left_out(self, store: &str) -> Option<&'static str> {
         if Topology::named(store).is_some() && !ON_A_CLUSTER.contains(&self) {
             return Some("only servers and nodes of a cluster fail");
@@ -141,7 +141,7 @@ impl Fault {
         left_out.map(|(_, _, why)| *why)
     }
 
-    /// Whether it is of one link, to the database or to a server.
+    /// Whether the fault is one of a link, to the database or to a server.
     pub fn is_of_a_link(self) -> bool {
         matches!(
             self,
@@ -149,7 +149,7 @@ impl Fault {
         )
     }
 
-    /// Whether a proxy causes it. A proxy causes one fault at a time.
+    /// Whether a proxy causes the fault. A proxy causes one fault at a time.
     fn is_of_a_proxy(self) -> bool {
         let of_http = matches!(
             self,
@@ -167,12 +167,12 @@ impl Fault {
             || is_never_to_come(other, self)
     }
 
-    /// Whether it sets a clock.
+    /// Whether the fault sets a clock.
     pub fn is_of_a_clock(self) -> bool {
         matches!(self, ClockClient | ClockServer | ClockDatabase)
     }
 
-    /// Whether it happens at a COMMIT.
+    /// Whether the fault happens at a COMMIT.
     pub fn is_at_commit(self) -> bool {
         matches!(
             self,
@@ -180,7 +180,7 @@ impl Fault {
         )
     }
 
-    /// Whether it is of the database itself: two of these at once would get in each other's way.
+    /// Whether the fault is one of the database itself. Two of these at once would obstruct each other.
     pub fn is_of_the_database(self) -> bool {
         matches!(
             self,

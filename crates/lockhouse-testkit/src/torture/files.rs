@@ -1,7 +1,6 @@
 //! Makes the files of an SQLite store fail for a process. SQLite's COMMIT is a write and a sync by the process itself.
 //!
-//! A library that is loaded before all others does that (`files/preloaded.c`), together with that of
-//! [`clock`](super::clock).
+//! A library that is loaded before all others (`files/preloaded.c`) does that, together with that of [`clock`](super::clock).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -9,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::plan::Point;
 
-/// The files of a database, as one process finds them.
+/// The files of a database, as one process sees them.
 #[derive(Debug)]
 pub(super) struct Files {
     database: PathBuf,
@@ -32,7 +31,7 @@ pub(super) enum Trouble {
 }
 
 impl Files {
-    /// Those whose names begin with `database`; what is wrong with them is in a new file at `path`.
+    /// The files whose names begin with `database`. A new file at `path` tells the trouble with them.
     pub(super) fn new(database: PathBuf, path: PathBuf) -> Self {
         let file = File::create(&path).unwrap();
         let files = Self {
@@ -44,7 +43,7 @@ impl Files {
         files
     }
 
-    /// From here on, also for those who run.
+    /// Sets the trouble from now on, also for running processes.
     pub(super) fn set(&self, trouble: Trouble) {
         let order = trouble as i64;
         self.file.write_all_at(&order.to_ne_bytes(), 0).unwrap();
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
     use crate::torture::clock::Clocks;
 
-    /// Without this, all could be able to write.
+    /// If the library did nothing, all processes could write, and other tests would pass.
     #[test]
     fn a_process_finds_its_files_read_only_and_others_not() {
         let folder = tempfile::tempdir().unwrap();

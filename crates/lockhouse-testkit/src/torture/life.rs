@@ -15,7 +15,7 @@ use super::segment::{
 };
 use crate::history::{Answer, Asked, Recorded, Refused, now_us};
 
-/// A call that takes longer has no end.
+/// A call that takes longer counts as endless.
 const ENDLESS: Duration = Duration::from_secs(60);
 
 /// After this time a task asks what became of a permit that it left to expire, so that the checker knows its end even if clocks
@@ -28,45 +28,45 @@ const UNTIL_GRANTED: u32 = 200;
 /// The identity of a task.
 #[derive(Clone, Copy)]
 pub(super) struct Who {
-    /// The client that it is of.
+    /// The task's client.
     pub(super) client: u32,
-    /// Which of the client's tasks, and how many there are.
+    /// The number of the task, and how many tasks the client has.
     pub(super) task: u32,
     pub(super) tasks: u32,
-    /// How long it rests at most after each thing that it does, unless it waits in line. Where calls take longer, it rests for
-    /// longer ([`Life::rest`]).
+    /// How long the task rests at most after each action, unless it waits in line. It rests longer if calls take longer
+    /// ([`Life::rest`]).
     pub(super) rest_ms: u64,
     pub(super) seed: u64,
 }
 
 /// A task of a client.
 pub(super) struct Life {
-    /// At its own server or engine; and at the other servers, on a cluster.
+    /// Clients of its own server or engine, and on a cluster of the other servers.
     clients: Vec<Recorded>,
     segment: Segment,
     who: Who,
     random: fastrand::Rng,
     over: watch::Receiver<bool>,
     asked: u64,
-    /// Whether it asks for what is never waited for, and for nothing else: few do, so that there are
-    /// moments at which nobody waits for an answer.
+    /// Whether it asks only for semaphores without waiters. Few tasks do, so that there are moments at which no such call
+    /// waits for an answer.
     is_plain: bool,
-    /// Whether it asks for what nobody waits for and all hold for a time.
+    /// Whether it asks for the semaphore without waiters whose holds have a TTL.
     is_timed: bool,
-    /// Whether it waits in the one line of all processes.
+    /// Whether it waits in the line of all processes.
     is_in_line: bool,
     /// An ask that was granted.
     before: Option<Asked>,
-    /// The requests that are left to expire, and since when.
+    /// The requests that the task left to expire, and since when.
     left: VecDeque<(Instant, String)>,
-    /// How long the call took that was answered last.
+    /// How long the last call took.
     took: Duration,
 }
 
 /// The longest rest that slow calls cause.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
-/// How long the template's semaphores are kept that nobody uses.
+/// How long unused semaphores of the template are kept.
 pub(super) const UNUSED: Duration = Duration::from_millis(1);
 
 /// How long a permit for which callers wait in line is held on average.
@@ -75,7 +75,7 @@ const HELD_IN_LINE_MS: u64 = 250;
 /// How often there is a new semaphore of the template, on a run whose clients have the time to wait for it.
 const NEW_KEY_US: u64 = 400_000;
 
-/// How long some wait.
+/// How long a long wait is.
 const LONG_WAIT_MS: u64 = 4_000;
 
 impl Life {
@@ -124,15 +124,15 @@ impl Life {
         }
     }
 
-    /// Rests for as long as a call takes, on average: a slow machine gets fewer calls, instead of a queue of them, and is at
-    /// work again as soon after a fault as a fast one.
+    /// Rests for as long as a call takes, on average. So a slow machine gets fewer calls, instead of a queue of them, and
+    /// works again as soon after a fault as a fast one.
     async fn rest(&mut self) {
         let slow_ms = self.took.min(LONGEST_REST / 2).as_millis() as u64 * 2;
         self.pause(self.who.rest_ms.max(slow_ms)).await;
     }
 
-    /// Without a time to live: so it is told that it is over before the task goes on, or the rest of
-    /// the segment knows nothing of what is held.
+    /// Holds a request without a TTL. The task goes on only after the answer to its release. Otherwise it would be unknown for
+    /// the rest of the segment which permits are held.
     async fn hold_plainly(&mut self) {
         let ask = self.ask(&PLAIN, None);
         let answer = self.until_known(&ask, Duration::ZERO).await;
@@ -144,9 +144,9 @@ impl Life {
         self.before = Some(ask);
     }
 
-    /// On a semaphore without waiters, a refusal must be for lack of room, and the expiry of other
-    /// requests makes room (P10). An ask whose answer was lost goes on until it is granted: if not,
-    /// it would be possible for good that it is held, and nothing could be decided any more.
+    /// Holds a request with a TTL on a semaphore without waiters. There, a refusal must be for lack of room, and the expiry of
+    /// other requests makes room (P10). An ask whose answer was lost is repeated until it is granted. Otherwise it might be held
+    /// for the rest of the segment, and no later refusal could be decided.
     async fn hold_timed(&mut self) {
         let is_old = |(since, _): &mut (Instant, String)| since.elapsed() > LEFT_FOR;
         if let Some((_, id)) = self.left.pop_front_if(is_old) {
@@ -176,7 +176,8 @@ impl Life {
         self.before = Some(ask);
     }
 
-    /// Waits with about eight others, each of which holds for a while. So each waits for long enough to be overtaken, if it can be.
+    /// Waits with about eight others, each of which holds for a while. So each waits for long enough to be overtaken, if a
+    /// waiter can be.
     async fn hold_in_line(&mut self) {
         let mut ask = self.ask(&[LINED_UP], Some(LONGEST_TTL_MS));
         ask.permits[0].1 = 1;
@@ -191,7 +192,7 @@ impl Life {
         self.give_back(&ask.id).await;
     }
 
-    /// Renews, gives back, or lets the time pass.
+    /// Renews a request, and releases it or lets it expire.
     async fn hold_by_time(&mut self) {
         let ttl_ms = *self.choose(&[1, 150, 600, 1_500, LONGEST_TTL_MS]);
         let names: Vec<_> = FOUGHT.into_iter().chain([RESIZED, DELETED]).collect();
@@ -220,14 +221,14 @@ impl Life {
         ask.waits = self.random.bool();
         let ms = match self.random.u32(0..8) {
             _ if !ask.waits => 0,
-            // Long enough to be overtaken, where that can happen.
+            // Long enough to be overtaken, if a waiter can be.
             0 => LONG_WAIT_MS,
             _ => self.random.u64(1..300),
         };
         Duration::from_millis(ms)
     }
 
-    /// One or two of the template's semaphores, and at most one other, which may be the slotted one.
+    /// Holds one or two of the template's semaphores, and at most one other, which may be the slotted one.
     async fn hold_by_key(&mut self) {
         let ttl_ms = *self.choose(&[150, 600]);
         let mut ask = self.ask(&KEYED, Some(ttl_ms));
@@ -255,7 +256,7 @@ impl Life {
         self.before = Some(ask);
     }
 
-    /// A semaphore of the template that does not exist yet. All wait for the same moment to ask for it, so that several processes
+    /// A semaphore of the template that does not exist yet. All tasks ask for it at the same moment, so that several processes
     /// create it at once.
     async fn new_key(&self) -> String {
         let now = now_us();
@@ -265,7 +266,7 @@ impl Life {
         pattern.replace('*', &nth.to_string())
     }
 
-    /// Heartbeats; and a goodbye, or silence.
+    /// Holds requests by heartbeats, and ends them by a goodbye or by silence.
     async fn hold_by_owner(&mut self) {
         let owner = format!("{}o", self.id());
         let ttl = Duration::from_millis(*self.choose(&[500, 1_500, LONGEST_TTL_MS]));
@@ -289,14 +290,14 @@ impl Life {
         }
     }
 
-    /// Nothing but its age ends it.
+    /// Acquires a request that only its age ends.
     async fn hold_and_forget(&mut self) {
         let ask = self.ask(&[FORGOTTEN], None);
         self.until_known(&ask, Duration::ZERO).await;
         self.before = Some(ask);
     }
 
-    /// P4 and P5: the same ask once more, and a renewal, whatever became of the first.
+    /// P4 and P5: repeats an earlier ask, and renews it, whatever became of the first.
     async fn ask_again(&mut self) {
         let Some(mut ask) = self.before.clone() else {
             return;
@@ -322,7 +323,7 @@ impl Life {
             .await;
     }
 
-    /// Ends by force what somebody holds; or releases or ends what is, or was, another task's.
+    /// Ends a listed request by force, or releases or ends a request that another task may have made.
     async fn meddle(&mut self) {
         if self.random.bool() {
             return self.end_what_is_listed().await;
@@ -349,7 +350,7 @@ impl Life {
         let name = SemaphoreName::parse(self.segment.name(name)).unwrap();
         let client = self.anywhere();
         let listing = client.lockhouse().holders(Some(&name), None, 50);
-        // In bad times there is no answer.
+        // During a fault there may be no answer.
         let Ok(Ok(held)) = timeout(ENDLESS, listing).await else {
             return;
         };
@@ -368,7 +369,7 @@ impl Life {
             .await;
     }
 
-    /// Its semaphores follow it, and those are deleted that nobody used.
+    /// Changes the template. Its semaphores follow it, and unused ones are deleted.
     async fn set_template(&mut self) {
         let (pattern, usual) = TEMPLATE;
         let capacity = self.random.u32(1..=2 * usual);
@@ -413,7 +414,7 @@ impl Life {
         }
     }
 
-    /// Mostly its own.
+    /// Any of the task's clients, mostly that of its own server.
     fn anywhere(&mut self) -> Recorded {
         let nth = match self.random.bool() {
             true => 0,
@@ -422,7 +423,7 @@ impl Life {
         self.clients[nth].clone()
     }
 
-    /// A call; who was refused for no reason of the rules rests a little.
+    /// Makes a call. Pauses after an answer that is no refusal by a rule.
     async fn call(&mut self, call: impl AsyncFnOnce(&Recorded) -> Answer) -> Answer {
         let began = Instant::now();
         let answer = timeout(ENDLESS, call(&self.anywhere())).await;
@@ -435,7 +436,7 @@ impl Life {
         answer
     }
 
-    /// An ask that nobody made before, for some of `names`, in some order.
+    /// A new ask for some of `names`, in any order.
     fn ask(&mut self, names: &[(&str, u32)], ttl_ms: Option<u64>) -> Asked {
         let mut names = names.to_vec();
         self.random.shuffle(&mut names);

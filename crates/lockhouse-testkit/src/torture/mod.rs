@@ -12,9 +12,9 @@
 //! all kinds of calls at random (`life`), and note every call before it is sent (`notes`). Meanwhile the rounds of a
 //! [`plan`] begin faults and end them ([`faults`], `stage`). After each round, every server and every live client must get
 //! answers within 10 s: to a heartbeat, and to an ask for every semaphore (`work`, `probe`). A segment ends after some
-//! rounds. Then its rows are read, the [checker](fn@crate::history::check_under) checks all of it, and
+//! rounds. Then its rows are read, the [checker](fn@crate::history::check_under) checks the segment, and
 //! [`linear`](crate::linear) checks its windows where that is possible (`verdict`). Its rows are purged while the next segment
-//! runs. The rows of the running segment are read all the while that the database is well (`audit`).
+//! runs. The rows of the running segment are audited again and again, except during faults of the database (`audit`).
 //!
 //! The database may be a cluster of three nodes, each with a server: `scripts/cluster-run`.
 //!

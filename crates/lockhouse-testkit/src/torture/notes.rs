@@ -1,8 +1,8 @@
 //! The notes that a client process takes of its calls, in a separate file.
 //!
-//! It writes a line by one write(2) before it sends a call, and another line after the answer. So the file has every call
-//! that was begun, even if the process was killed. Calls without an answer have an unknown outcome. Words are separated by
-//! spaces, which no name here has:
+//! The client writes a line by one write(2) before it sends a call, and another line after the answer. So the file has every
+//! call that was begun, even if the process was killed. Calls without an answer have an unknown outcome. Spaces separate
+//! words, and no name has spaces:
 //!
 //! ```text
 //! B 0 7 1200 A id ttl owner waits semaphore:count…
@@ -33,20 +33,20 @@ pub(super) struct Notes {
     file: File,
     lines: AtomicUsize,
     seen: Mutex<Seen>,
-    /// Of the calls that were answered.
+    /// The number of answered calls.
     answered: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// When the calls began that are under way, and what they ask something of.
+    /// The calls under way: when each began, and the parts that it asks.
     under_way: HashMap<usize, (u64, Vec<String>)>,
-    /// When the latest call began that showed it to be at work.
+    /// For each part, when the latest call began that showed it at work.
     at_work: BTreeMap<String, u64>,
 }
 
 impl Notes {
-    /// A new file.
+    /// Creates a file of notes.
     pub(super) fn create(path: &Path) -> Self {
         let file = OpenOptions::new().create_new(true).append(true).open(path);
         Self {
@@ -57,12 +57,12 @@ impl Notes {
         }
     }
 
-    /// How many calls were answered.
+    /// The number of answered calls.
     pub(super) fn answered(&self) -> u64 {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Since when all of these were seen at work, by calls that began no sooner; 0 if some never were.
+    /// The time such that calls since then showed all of these parts at work. 0 if a part never was.
     pub(super) fn at_work(&self, all: &[String]) -> u64 {
         let seen = self.seen();
         let since = all.iter().map(|what| seen.at_work.get(what));
@@ -108,7 +108,7 @@ impl Notebook for Notes {
     }
 }
 
-/// The operations in a file of notes. A last line that was cut short is left out.
+/// The operations in a file of notes. Skips a last line that was cut short.
 pub fn read(path: &Path) -> Vec<Operation> {
     let text = std::fs::read_to_string(path).unwrap();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);

@@ -14,10 +14,10 @@ use super::segment::STALE_AFTER;
 use crate::broken;
 use crate::statement::is_postgres;
 
-/// How many locks of a storm are asked for at once.
+/// How many locks a storm asks for at once.
 const STORMS: u64 = 4;
 
-/// Does the part that `arguments` name, until it is told to end, or killed.
+/// Runs the part that `arguments` name, until stdin ends or the process is killed.
 pub async fn main(arguments: &[String]) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
@@ -75,7 +75,7 @@ async fn serve(url: &str) {
         .unwrap();
 }
 
-/// Takes all connections that it gets.
+/// Takes as many connections as it gets.
 async fn greedy(url: &str) {
     let mut taken = Vec::new();
     let over = stdin_ends();
@@ -85,7 +85,7 @@ async fn greedy(url: &str) {
             _ = &mut over => return,
             connected = Console::connect(url) => match connected {
                 Ok(connection) => taken.push(connection),
-                // Somebody may leave one meanwhile.
+                // Another process may close a connection meanwhile.
                 Err(_) => sleep(Duration::from_millis(20)).await,
             },
         }
@@ -111,7 +111,7 @@ async fn storm(url: &str) {
     }
 }
 
-/// Says what time it is in SQLite.
+/// Prints SQLite's time.
 async fn time() {
     let sqlite = rusqlite::Connection::open_in_memory().unwrap();
     let query = "SELECT strftime('%s', 'now')";
@@ -152,7 +152,7 @@ async fn rage(url: &str, random: &mut fastrand::Rng) {
     }
 }
 
-/// In SQLite there is one lock.
+/// Takes SQLite's only lock.
 async fn hog(url: &str, random: &mut fastrand::Rng) {
     let path = url.trim_start_matches("sqlite:");
     let Ok(connection) = rusqlite::Connection::open(path) else {
@@ -168,7 +168,7 @@ async fn hog(url: &str, random: &mut fastrand::Rng) {
 
 async fn stdin_ends() {
     let (end, ended) = oneshot::channel();
-    // A separate thread: the runtime would wait for one of its pool.
+    // This needs a separate thread, as the runtime would wait for a thread of its pool.
     std::thread::spawn(move || {
         std::io::stdin()
             .lock()

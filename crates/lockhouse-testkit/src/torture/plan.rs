@@ -17,20 +17,20 @@ pub const LONGEST_TTL_MS: u64 = 3_000;
 
 const LEAST_CALM_MS: u64 = 300;
 
-/// The least time without a fault before every third round, so that the order of waiters can be decided (P11).
+/// The least time without a fault before every third round, so that the order of waiters can be checked (P11).
 const CALM_IN_LINE_MS: u64 = 4_500;
 
-/// How long all is well before and after a fault that is kept apart.
+/// How long there is no fault before and after a fault that is kept apart.
 const APART_MS: u64 = 6_000;
 
-/// Where in the life of a COMMIT something happens.
+/// The point in the life of a COMMIT at which a fault happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// It does not get to the database.
+    /// The COMMIT does not get to the database.
     Before,
-    /// It gets there, and nobody listens for the reply.
+    /// The COMMIT gets to the database, and nobody listens for the reply.
     Forwarded,
-    /// The reply has come to the link, and gets no further.
+    /// The reply reaches the link, and gets no further.
     Replied,
 }
 
@@ -39,33 +39,33 @@ pub enum Point {
 pub enum Direction {
     /// From the caller.
     Asking,
-    /// From the one that is called.
+    /// To the caller.
     Answering,
 }
 
-/// A fault, and what else was drawn for it.
+/// A fault, with its drawn parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Staged {
-    /// What.
+    /// The fault.
     pub fault: Fault,
     /// The target among the possible ones, by number modulo their count.
     pub whom: usize,
-    /// Where in the COMMIT, for the faults around one.
+    /// The point in the COMMIT, for faults around a COMMIT.
     pub point: Point,
-    /// In which direction, for `OneWay`.
+    /// The direction, for `OneWay`.
     pub direction: Direction,
-    /// By how many hours a clock is set.
+    /// The hours by which a clock is set.
     pub hours: i64,
 }
 
-/// Faults that are there at the same time.
+/// Faults at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// How long all is well before it.
+    /// How long there is no fault before the round.
     pub calm_ms: u64,
     /// The faults.
     pub faults: Vec<Staged>,
-    /// For how long.
+    /// How long the faults last.
     pub lasts_ms: u64,
 }
 
@@ -83,7 +83,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Of these faults, of which there is one at least.
+    /// A plan of `faults`, of which there is at least one.
     pub fn new(seed: u64, faults: &[Fault]) -> Self {
         assert!(!faults.is_empty(), "a plan of no faults");
         let mut random = fastrand::Rng::with_seed(seed);
@@ -101,13 +101,13 @@ impl Plan {
         }
     }
 
-    /// This one comes alone, and long before and after all others.
+    /// `fault` comes alone, and long before and after all others.
     pub fn apart(mut self, fault: Fault) -> Self {
         self.apart = Some(fault);
         self
     }
 
-    /// Before each round all is well for up to so long.
+    /// Before each round there is no fault for up to `calm`.
     pub fn calm_up_to(mut self, calm: Duration) -> Self {
         self.calm_ms = u64::try_from(calm.as_millis())
             .unwrap_or(u64::MAX)
@@ -169,12 +169,12 @@ impl Plan {
         }
     }
 
-    /// These come once more, each alone, before all mixes.
+    /// `faults` come once more, each alone, before all mixes.
     pub(super) fn stage_again(&mut self, faults: &[Fault]) {
         self.alone.extend(faults);
     }
 
-    /// All faults in a drawn order; usually without `DiskFull`, which comes more seldom.
+    /// All faults in a drawn order, usually without `DiskFull`, which comes less often.
     fn some(&mut self) -> Vec<Fault> {
         let mut some = self.faults.clone();
         self.random.shuffle(&mut some);
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Otherwise the order of no waiters could be decided.
+    /// Without this time, the checker could not decide the order of any waiters.
     #[test]
     fn a_long_time_without_faults_precedes_every_third_round() {
         let plan = Plan::new(5, &[Fault::KillServer]).calm_up_to(Duration::ZERO);

@@ -12,7 +12,7 @@ use super::segment::{
 };
 use crate::history::{Answer, Asked, Call, Recorded, Refused, now_us};
 
-/// How often what was not answered is asked again.
+/// How often a call without an answer is repeated.
 pub(super) const AGAIN: u32 = 20;
 
 const PAUSE: Duration = Duration::from_millis(100);
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The name that stands for all heartbeats.
 const SESSIONS: &str = "owners' sessions";
 
-/// The semaphores that are asked for together: an ask for several needs them all.
+/// The semaphores that one probe asks for together.
 pub(super) fn kinds() -> [Vec<&'static str>; 8] {
     let names = |some: &[(&'static str, u32)]| some.iter().map(|(name, _)| *name).collect();
     [
@@ -59,21 +59,21 @@ pub(super) fn shows(answer: &Answer, things: usize) -> bool {
     match answer {
         Answer::Granted { now, .. } => *now,
         Answer::Done | Answer::Refused(Refused::Exhausted(_)) => true,
-        // Of several, it does not say which.
+        // The answer does not say which of several semaphores it is about.
         Answer::Refused(Refused::TooMuch | Refused::UnknownSemaphore) => things == 1,
         _ => false,
     }
 }
 
-/// Asks for a permit of each of `names`, until there is an answer, and gives back what it got. Returns when
-/// it first got an answer by the rules.
+/// Asks for a permit of each of `names`, until there is an answer, and releases the permits. Returns the time of the first
+/// answer by the rules.
 pub(super) async fn ask(
     client: &Recorded,
     segment: Segment,
     id: &str,
     names: &[&str],
 ) -> Option<u64> {
-    // As all do there.
+    // All asks for these semaphores have no TTL.
     let is_plain = names.contains(&PLAIN[0].0);
     let is_timed = names.contains(&TIMED.0);
     let permits = names.iter().map(|name| (segment.name(name), 1));

@@ -60,7 +60,7 @@ impl Process {
             .clone()
     }
 
-    /// The first line that it says.
+    /// The first line that it prints.
     pub(super) async fn first_line(&mut self) -> String {
         let begun = Instant::now();
         loop {
@@ -79,19 +79,19 @@ impl Process {
         }
     }
 
-    /// Tells it a line. One that is dead hears nothing.
+    /// Writes a line to its stdin, if it lives.
     pub(super) fn tell(&mut self, line: &str) {
         if let Some(stdin) = &mut self.stdin {
             let _ = stdin.write_all(format!("{line}\n").as_bytes());
         }
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Option<std::process::ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// SIGKILL; it is gone when this returns.
+    /// Sends SIGKILL. The process has ended when this returns.
     pub(super) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -105,7 +105,7 @@ impl Process {
         signal(self.id(), "CONT");
     }
 
-    /// Lets it end by itself.
+    /// Closes its stdin, so that it ends.
     pub(super) fn let_end(&mut self) {
         drop(self.stdin.take());
     }
@@ -117,7 +117,7 @@ impl Drop for Process {
     }
 }
 
-/// Sends a signal to a process of ours.
+/// Sends a signal to a process of the run.
 pub(super) fn signal(id: u32, signal: &str) {
     let kill = Command::new("kill")
         .args(["-s", signal, &id.to_string()])

@@ -19,19 +19,19 @@ pub struct Report {
     pub version: String,
     /// The seed of the plan and of all random choices.
     pub seed: u64,
-    /// How long it took.
+    /// How long the run took.
     pub took: Duration,
     /// How many operations were checked.
     pub operations: u64,
-    /// Broken promises, and whatever else must not be; in words.
+    /// Broken promises and other failures, in words.
     pub violations: Vec<String>,
     /// How many segments were checked.
     pub segments: u64,
     by_kind: BTreeMap<(&'static str, String), u64>,
     permits: u64,
-    /// How many of them ended in which way.
+    /// How many requests ended for each reason.
     ended: BTreeMap<String, u64>,
-    /// How many requests were purged, of segments that had been judged.
+    /// How many requests of judged segments were purged.
     pub(super) purged: u64,
     /// How often rows were audited while clients worked.
     pub audits: u64,
@@ -44,18 +44,18 @@ pub struct Report {
     missed: BTreeMap<String, u64>,
     mixes: u64,
     slowest: Duration,
-    /// The most that any of its faults allowed.
+    /// The most time that any fault of the run allowed.
     slowest_allowed: Duration,
-    /// On a cluster: the longest time from the beginning of a fault until somebody was served.
+    /// On a cluster: the longest time from the beginning of a fault until a caller was served.
     served_again: Duration,
 }
 
-/// How often a fault was mended, and the longest time until all were at work again.
+/// How often a fault was mended, and the longest time until all processes worked again.
 #[derive(Debug, Default)]
 struct Mended {
     times: u64,
     slowest: Duration,
-    /// How often the database had to be started for it.
+    /// How often the database had to be started for that.
     starts: u64,
 }
 
@@ -88,8 +88,8 @@ impl Report {
         self.violations.extend(verdict.violations);
     }
 
-    /// Records that `faults`, which were active together, were mended: how often the database had to be started, and after what time
-    /// all were at work again, of `allowed` at most.
+    /// Records that `faults`, which were active together, were mended: how often the database had to be started, and how long it
+    /// took until all processes worked again, of `allowed` at most.
     pub(super) fn mended(
         &mut self,
         faults: &[Fault],
@@ -112,12 +112,12 @@ impl Report {
         *self.missed.entry(fault.to_string()).or_default() += 1;
     }
 
-    /// How many faults there were.
+    /// The number of faults.
     pub fn faults(&self) -> u64 {
         self.faults.values().map(|mended| mended.times).sum()
     }
 
-    /// How often that fault was.
+    /// How often the fault happened.
     pub fn times(&self, fault: Fault) -> u64 {
         self.faults
             .get(&fault.to_string())
@@ -138,7 +138,7 @@ impl Report {
         missing.map(|(what, _)| what).collect()
     }
 
-    /// A run in which a check has decided nothing, or no request was purged or ended in one of the ways, fails.
+    /// Fails the run if a check decided nothing, no request was purged, or none ended for one of the reasons.
     pub(super) fn must_have_had_all(&mut self) {
         let missing = self.missing();
         if !missing.is_empty() {

@@ -35,16 +35,17 @@ use crate::{broken, rows};
 /// The stores that can be tortured, as a command line names them.
 pub const STORES: [&str; 6] = ["sqlite", "mysql", "mariadb", "postgres", "redis", "valkey"];
 
-/// How long after a clock was set processes may be busy with the TTLs that this changed.
+/// How long after a change of a clock processes may be busy with the TTLs that it ended.
 const CLOCK_IS_SET_US: u64 = 500_000;
 
-/// How often rows are audited while clients work, or less often where that would take more than a twentieth of the time.
+/// How often rows are audited while clients work. Audits are less frequent if they would take more than a twentieth of the
+/// time.
 const AUDIT_EVERY: Duration = Duration::from_millis(500);
 
-/// How long a time without faults is, at the end of a run.
+/// How long each time without faults is, at the end of a run.
 const WITHOUT_FAULTS: Duration = Duration::from_secs(8);
 
-/// Tortures. `program` is `torture`.
+/// Runs torture. `program` is `torture`.
 ///
 /// # Panics
 /// If processes can't be started, or a database does not come back.
@@ -106,7 +107,7 @@ async fn version(crew: &Crew) -> String {
     };
     let mut admin = Console::connect(&crew.admin_url()).await.unwrap();
     let text = admin.text(query).await.unwrap();
-    // Valkey says which version of Redis it is like, before its own.
+    // Valkey first reports a version of Redis with which it is compatible, and then its own.
     let lines = text.lines().rev();
     let named = lines.filter_map(|line| line.split_once("_version:"));
     let mut named = named.filter(|(of, _)| ["redis", "valkey"].contains(of));
@@ -133,16 +134,16 @@ struct Run<'a> {
     report: Report,
     begun: Instant,
     segment: Segment,
-    /// Of what the run itself does.
+    /// The notes of the run's own calls.
     notes: Option<Arc<Notes>>,
     direct: Lockhouse,
     auditor: Auditor,
-    /// Deletes requests that were judged, and returns how many.
+    /// The task that purges judged requests. It returns how many.
     purging: Option<JoinHandle<u64>>,
     /// Whether the run itself has found the segment broken.
     is_segment_broken: bool,
     judging: Option<Judging>,
-    /// In segments that are over.
+    /// The number of answered calls, in segments that are over.
     answered: u64,
 }
 
@@ -172,13 +173,13 @@ impl Run<'_> {
         self.last_look().await;
         self.report.must_have_had_all();
         if let Some(cluster) = self.crew.cluster() {
-            // One that nobody uses any more has the same rows at every node.
+            // A cluster without calls has the same rows at every node.
             self.report.violations.extend(cluster.findings().await);
         }
     }
 
-    /// Goes on without faults until each check has decided something. On a busy machine commits are slow, and
-    /// then too little is decided of the order of waiters between faults.
+    /// Goes on without faults until each check has decided something. On a busy machine commits are slow, so the checks decide
+    /// too little about the order of waiters between faults.
     async fn go_on_until_all_is_decided(&mut self) {
         self.take_verdict().await;
         let is_late = |run: &Self| run.begun.elapsed() >= run.size.duration;
@@ -204,7 +205,7 @@ impl Run<'_> {
         is_broken || had_all || self.begun.elapsed() >= self.size.duration
     }
 
-    /// Those of its faults that did not come about.
+    /// Runs a round. Returns the faults that did not happen.
     async fn round(&mut self, round: &Round) -> Vec<Fault> {
         self.audit_for(Duration::from_millis(round.calm_ms)).await;
         self.say(&format!("{round}"));
@@ -261,7 +262,7 @@ impl Run<'_> {
         self.stage
             .away
             .extend(match came.iter().all(|fault| fault.is_of_a_clock()) {
-                // Processes work while a clock is off, but not at once when it is set.
+                // Processes work while a clock is off, but not in the moment after it is set.
                 true => vec![
                     (begun, all_begun + CLOCK_IS_SET_US),
                     (begins_to_mend, at_work),
@@ -271,7 +272,7 @@ impl Run<'_> {
         if let Some(cluster) = self.crew.cluster() {
             let has_restarted = cluster.settled().await;
             let settled = now_us();
-            // A node that was stopped may be expelled only when it goes on.
+            // A stopped node may be expelled only after it continues.
             self.stage.troubled.push((mended, settled));
             if has_restarted {
                 self.stage.away.push((mended, settled));
@@ -288,7 +289,7 @@ impl Run<'_> {
         missed
     }
 
-    /// How long it took until all were at work again, which must not be too long.
+    /// Returns how long it took until all processes worked again, and records if that was too long.
     async fn at_work_since(&mut self, since: (u64, Duration), round: &Round) -> Duration {
         let notes = self.notes.as_ref().expect("a round is of a segment");
         let (took, late) = work::at_work_since(&self.crew, (self.segment, notes), since).await;
@@ -328,7 +329,7 @@ impl Run<'_> {
         }
     }
 
-    /// Audits the rows again and again, for so long. The nodes of a cluster have no rows at one time.
+    /// Audits the rows again and again, for `time`. A cluster has no snapshot of all nodes, so it is not audited.
     async fn audit_for(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while self.crew.cluster().is_none() && !self.is_segment_broken && Instant::now() < until {
@@ -345,7 +346,7 @@ impl Run<'_> {
         sleep_until(until.into()).await;
     }
 
-    /// How the clock of the store was moved up to now.
+    /// The moves of the store's clock up to now.
     fn moved(&self) -> Moved {
         Moved {
             until: now_us(),
@@ -353,13 +354,13 @@ impl Run<'_> {
         }
     }
 
-    /// Records a violation that is not of a verdict. The notes of the segment are kept.
+    /// Records a violation outside a verdict. The notes of the segment are kept.
     fn broke(&mut self, what: String) {
         self.report.violations.push(what);
         self.is_segment_broken = true;
     }
 
-    /// P2 and P10: nobody is there any more, all that had a time to live ends, and the counts are right.
+    /// P2 and P10: after all clients have ended, every request with a TTL ends, and the counts are right.
     async fn last_look(&mut self) {
         for client in &mut self.crew.clients {
             client.process.let_end();
@@ -382,8 +383,8 @@ impl Run<'_> {
         self.report.violations.extend(found);
     }
 
-    /// How many live requests should have ended more than a second ago. One that was granted while the clock was ahead lives until
-    /// that later time.
+    /// How many live requests should have ended more than a second ago. A request that was granted while the clock was ahead lives
+    /// until that later time.
     async fn overdue(&self) -> i64 {
         if is_redis(&self.crew.direct_url) {
             return redis::overdue(&self.crew.admin_url(), STALE_AFTER).await;

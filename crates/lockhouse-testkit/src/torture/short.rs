@@ -10,19 +10,19 @@ use tokio::sync::Semaphore;
 use super::faults::Fault;
 use super::{Report, Size, run};
 
-/// Some at a time: each has many processes, which have to be at work again in time.
+/// Limits the runs at a time: each has many processes, which have to work again in time.
 static TURN: Semaphore = Semaphore::const_new(3);
 
-/// So that clients leave the processors time: the faults take theirs anyway.
+/// The rest of clients, which leaves processor time to other tests.
 const REST: Duration = Duration::from_millis(60);
 
-/// How long a run may take until each fault has come.
+/// How long a run may take until each fault has happened.
 const AT_MOST: Duration = Duration::from_secs(300);
 
-/// Tortures `store` until each fault has come once, unless `sets` changes that, and prints the report. `program` is
-/// `torture`, of which the run's processes are. The seed is `LOCKHOUSE_TORTURE_SEED`, or 1.
+/// Tortures `store` until each fault has happened once, unless `sets` changes that, and prints the report. `program` is
+/// `torture`, which the run's processes run. The seed is `LOCKHOUSE_TORTURE_SEED`, or 1.
 ///
-/// The notes of a run that broke a promise are kept, if it was not broken on purpose.
+/// The notes of a run that broke a promise are kept, unless its store is broken on purpose.
 ///
 /// # Panics
 /// If the seed is no number, or there is no place for temporary files.
@@ -38,7 +38,7 @@ pub async fn short(
         .prefix("torture")
         .tempdir()
         .unwrap();
-    // PostgreSQL's own user has to get there.
+    // PostgreSQL's user must be able to read the folder.
     set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
     let mut size = Size {
         store: store.to_owned(),

@@ -13,38 +13,38 @@ use crate::broken::{Flaw, UNLOCKED};
 pub struct Size {
     /// One of [`STORES`](super::STORES), or the name of a [`Topology`].
     pub store: String,
-    /// Those that the store can't have are left out.
+    /// The faults. Faults that the store can't have are left out.
     pub faults: Vec<Fault>,
-    /// How many things each client does at once.
+    /// How many tasks each client runs at once.
     pub tasks: u32,
-    /// How long a client rests at most after each thing that it does, or longer where calls are slow; 0 for no rest. It never
-    /// rests in the line of all processes.
+    /// How long a task rests at most after each action, or longer if calls are slow. 0 is no rest. A task that waits in the line
+    /// of all processes never rests.
     pub rest: Duration,
-    /// For how long all is well between faults, at most.
+    /// The longest time without faults between rounds.
     pub calm: Duration,
-    /// For how long faults are begun.
+    /// How long new faults begin.
     pub duration: Duration,
     /// The seed of all random choices.
     pub seed: u64,
-    /// A folder for data and notes; on a separate file system if disks are to be full.
+    /// A folder for data and notes. It must be on a separate file system if the disk is to be filled.
     pub folder: PathBuf,
-    /// Whether the folder may be filled to the brim.
+    /// Whether the folder's disk may be filled.
     pub fill: bool,
     /// The folder of `scripts/services`.
     pub scripts: PathBuf,
-    /// Clients and servers do without the store's locks, to test that the run detects it.
+    /// Whether clients and servers use the store without its locks, to test that the run detects it.
     pub without_locks: bool,
-    /// Clients and servers break the store in this way, to test that the run detects it.
+    /// A flaw of the store, to test that the run detects it.
     pub flaw: Option<Flaw>,
-    /// Mends a fault only when all should have been at work again, to test that the run detects it.
+    /// Whether faults end only after all processes should have worked again, to test that the run detects it.
     pub mends_late: bool,
     /// After how many rounds the history is checked.
     pub rounds: usize,
-    /// Ends it when each fault has come once, and each check has decided something.
+    /// Whether the run ends once each fault has happened, and each check has decided something.
     pub once: bool,
-    /// Ends it at the first segment that broke a promise.
+    /// Whether the run ends at the first segment that broke a promise.
     pub until_broken: bool,
-    /// Whether it says all the while how it gets on.
+    /// Whether the run prints its progress.
     pub says: bool,
 }
 
@@ -53,8 +53,8 @@ impl Size {
     pub fn plan(&self) -> Plan {
         let plan = Plan::new(self.seed, &self.possible()).calm_up_to(self.calm);
         match self.store.as_str() {
-            // PostgreSQL measures by the time of day how long a session does nothing. So a process that
-            // freezes in a transaction keeps its locks for as long as the clock is set back then.
+            // PostgreSQL measures the idle time of a session by the time of day. So a process that freezes in a transaction
+            // keeps its locks for as long as the clock is set back.
             "postgres" => plan.apart(Fault::ClockDatabase),
             // Group Replication suspects a silent node after 5 s.
             store if Topology::named(store).is_some() => plan.on_a_cluster(2_000..=8_000),

@@ -17,10 +17,10 @@ use super::proxy::{Failure, Proxy};
 use crate::history::{Move, Moved, now_us};
 use crate::redis::is_redis;
 
-/// How long a COMMIT is waited for. In a mix there may be none.
+/// How long a fault waits for a COMMIT. In a mix there may be none.
 const COMMIT_COMES: Duration = Duration::from_secs(2);
 
-/// How long a process may take to die after it has read that it is to.
+/// How long a process may take to die after it has read the order to.
 const LOOKED_WITHIN: Duration = Duration::from_millis(50);
 
 const SIGKILL: i32 = 9;
@@ -31,15 +31,15 @@ const SHOWS_WITHIN: Duration = Duration::from_secs(3);
 /// The active faults, and the offset of the database's clock.
 pub(super) struct Stage {
     pub(super) moved: Moved,
-    /// When something was wrong, from its beginning until it was mended.
+    /// The faults, each from its beginning until it was mended.
     pub(super) troubled: Vec<(u64, u64)>,
-    /// When a process may have been unable to work, until all were at work again.
+    /// When a process may have been unable to work, until all processes worked again.
     pub(super) away: Vec<(u64, u64)>,
-    /// When the faults of a cluster had begun, and how long after that the cluster may serve nobody.
+    /// When the faults of a cluster had begun, and how long the cluster may serve no caller after that.
     pub(super) begun: Vec<(u64, Duration)>,
     /// Processes that were killed on purpose, or are known to have ended.
     pub(super) killed: Vec<u32>,
-    /// Where the data is, if it may be filled.
+    /// The disk of the data, if it may be filled.
     disk: Option<PathBuf>,
     nuisances: Vec<Process>,
 }
@@ -61,7 +61,7 @@ impl Stage {
         }
     }
 
-    /// Begins it. False if it did not come about: no COMMIT came by, or the database does not show it.
+    /// Begins a fault. Returns false if it did not happen: no COMMIT came, or the database does not show the fault.
     pub(super) async fn begin(&mut self, crew: &mut Crew, staged: &Staged) -> bool {
         let fault = staged.fault;
         if fault.is_at_commit() {
@@ -204,7 +204,7 @@ impl Stage {
             sleep(Duration::from_millis(5)).await;
         }
         files.set(Trouble::Nothing);
-        // A process that has just read the file goes by that read.
+        // A process that has just read the file acts on that.
         sleep(LOOKED_WITHIN).await;
         let has_died = process
             .ended()
@@ -223,7 +223,7 @@ impl Stage {
         self.moved.moves.push(Move { from, to, off });
     }
 
-    /// Those that there are are closed, so that all have to be made again.
+    /// Starts a process that takes connections, and closes all connections of clients and servers, so that they need new ones.
     async fn take_connections(&mut self, crew: &Crew) {
         let greedy = crew.nuisance("greedy", &crew.direct_url);
         self.nuisances.push(greedy);
@@ -264,7 +264,7 @@ impl Stage {
     }
 }
 
-/// Whether it is so, soon.
+/// Whether `is_so` returns true soon.
 async fn shows<F: Future<Output = bool>>(is_so: impl Fn() -> F) -> bool {
     let shown = async {
         while !is_so().await {
@@ -293,7 +293,7 @@ async fn of_database(crew: &mut Crew, staged: &Staged) {
     }
 }
 
-/// A PostgreSQL becomes so for new sessions, and there are no others.
+/// Makes the database read-only, or writable again. PostgreSQL does that for new sessions, so the old ones are ended.
 async fn read_only(crew: &Crew, on: bool) {
     let Some(database) = crew.database() else {
         let trouble = if on {
@@ -307,7 +307,7 @@ async fn read_only(crew: &Crew, on: bool) {
     let mut admin = database.admin().await;
     let state = if on { "on" } else { "off" };
     if is_redis(&crew.direct_url) {
-        // It has no replica, and is to write only with one.
+        // Redis has no replica here, and refuses writes if it needs one.
         let replicas = u8::from(on);
         let set = format!("CONFIG SET min-replicas-to-write {replicas}");
         admin.run(&set).await.unwrap();
@@ -327,7 +327,7 @@ async fn read_only(crew: &Crew, on: bool) {
     }
 }
 
-/// One of the links, or now and then all of them.
+/// Makes one of the links fail, or now and then all of them.
 fn fail_links(crew: &Crew, staged: &Staged) {
     let all = crew.proxies();
     let one = staged.whom % (all.len() + 1);
@@ -355,14 +355,14 @@ fn fail_http(crew: &Crew, failure: Failure) {
     proxies.for_each(|proxy| proxy.fail(failure));
 }
 
-/// One that was killed in the same round can't be.
+/// Stops a process, unless another fault of the round has killed it.
 fn stop(process: &mut Process) {
     if process.ended().is_none() {
         process.stop();
     }
 }
 
-/// One that was killed meanwhile does not.
+/// Continues a process, unless it was killed meanwhile.
 fn go_on(process: &mut Process) {
     if process.ended().is_none() {
         process.go_on();

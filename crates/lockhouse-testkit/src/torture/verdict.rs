@@ -18,22 +18,22 @@ use crate::history::{
 use crate::linear::windows_with_losses;
 use crate::{answers, rows};
 
-/// How far apart the store's clock and the monotonic one may be, once it is known how far they are.
+/// The error of the measured distance between the store's clock and the monotonic clock.
 const CLOCKS_APART_US: i64 = 2_000;
 
-/// How long after something was mended calls may still meet what it left: dead connections.
+/// How long after the end of a fault calls may still meet the dead connections that it left.
 const TROUBLE_LASTS_US: u64 = 1_000_000;
 
 /// The findings.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
-    /// How many operations there were, by kind and answer.
+    /// The number of operations, by kind and answer.
     pub(super) operations: BTreeMap<(&'static str, String), u64>,
     /// How many rows of permits were checked with them.
     pub(super) permits: u64,
-    /// How many of these ended in which way.
+    /// How many of these permits ended for each reason.
     pub(super) ended: BTreeMap<String, u64>,
-    /// How many releases several callers were told that they had made.
+    /// How many releases several callers claim.
     pub(super) guesses: u64,
     pub(super) windows: u64,
     pub(super) windows_passed_over: u64,
@@ -41,18 +41,18 @@ pub(super) struct Verdict {
     pub(super) refusals: u64,
     /// How many pairs of asks were decided and in order (P11).
     pub(super) in_turn: u64,
-    /// The longest time from the beginning of a cluster's fault until somebody was served.
+    /// The longest time from the beginning of a cluster's fault until a caller was served.
     pub(super) served_again: Duration,
-    /// Promises that were broken, in words.
+    /// Broken promises, in words.
     pub(super) violations: Vec<String>,
 }
 
 /// When faults were active.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
-    /// Answers may have been lost.
+    /// When answers may have been lost.
     pub(super) lost: Vec<(u64, u64)>,
-    /// When the faults of a cluster in this segment had begun, and how long after that the cluster may serve nobody.
+    /// When the faults of a cluster in this segment had begun, and how long the cluster may serve no caller after that.
     pub(super) begun: Vec<(u64, Duration)>,
 }
 
@@ -113,7 +113,7 @@ fn without_guesses(
     (history, guesses)
 }
 
-/// Checks a segment. Its rows were read when all was over.
+/// Checks a segment. Its rows were read after its last call.
 pub(super) fn judge(
     segment: Segment,
     history: &[Operation],
@@ -160,7 +160,7 @@ pub(super) fn judge(
     verdict
 }
 
-/// How long after `from` somebody was served whose call began since.
+/// How long after `from` a call was served that began since then.
 fn served_after(history: &[Operation], from: u64) -> Duration {
     let since = history.iter().filter(|operation| operation.begun >= from);
     let served = since.filter(|operation| shows(&operation.answer, 1));
@@ -168,8 +168,8 @@ fn served_after(history: &[Operation], from: u64) -> Duration {
     ended.map_or(Duration::MAX, |at| Duration::from_micros(at - from))
 }
 
-/// How many refusals for lack of room on `semaphore` the checker decides: those of a semaphore that
-/// was defined once, while it has no waiters.
+/// How many refusals for lack of room on `semaphore` the checker decides. It decides them if the semaphore was defined once,
+/// and while it has no waiters.
 fn refusals_decided(history: &[Operation], semaphore: &str) -> u64 {
     let defined = history.iter().filter(|operation| match &operation.call {
         Call::Define { semaphore: of, .. } | Call::Delete { semaphore: of } => of == semaphore,
@@ -197,7 +197,7 @@ fn refusals_decided(history: &[Operation], semaphore: &str) -> u64 {
     decided.count() as u64
 }
 
-/// Leaves with the notes of a segment what was found, and the rows as they were.
+/// Writes the findings and the rows beside the notes of a segment.
 pub(super) fn keep(
     run: &Path,
     segment: Segment,

@@ -16,14 +16,14 @@ use super::segment::OURS;
 use super::segment::Segment;
 use crate::history::{Recorded, now_us};
 
-/// How soon, unless the database is a cluster.
+/// How soon all processes must work again, unless the database is a cluster.
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
-/// How long one that is late is waited for beyond that, to say how late it was.
+/// How long the check waits beyond that for a late process, to report how late it was.
 const BEYOND: Duration = Duration::from_secs(20);
 
-/// How long the last part took after `mended_us` to work again, and the parts that took longer than `soon`,
-/// in words. The calls use names of `segment`, and are recorded in `notes`.
+/// How long after `mended_us` the last part took to work again, and the parts that took longer than `soon`, in words. The
+/// calls use names of `segment`, and are recorded in `notes`.
 pub(super) async fn at_work_since(
     crew: &Crew,
     (segment, notes): (Segment, &Arc<Notes>),
@@ -73,7 +73,7 @@ struct Asking {
     /// The prefix of all ids.
     name: String,
     mended_us: u64,
-    /// How long it is waited for.
+    /// How long the check waits for an answer.
     at_most: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! P10: a permit of the blocking form is given back when its drop returns, wherever it is dropped.
+//! P10: a permit of the blocking form is released when its drop returns, on any thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -17,7 +17,7 @@ on_each_store!(
     a_permit_dropped_by_a_panic_is_available_when_the_panic_is_caught,
 );
 
-/// Nothing takes this long unless it hangs.
+/// Only a test that hangs takes this long.
 const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,7 +74,7 @@ async fn a_permit_dropped_by_a_panic_is_available_when_the_panic_is_caught(place
     place.clear().await;
 }
 
-/// A permit may be moved to where nothing may wait.
+/// A permit may be moved into async code, where blocking calls panic.
 #[test]
 fn a_permit_dropped_in_async_code_is_given_back() {
     for threads in [0, 2] {
@@ -97,7 +97,7 @@ fn a_permit_dropped_in_async_code_is_given_back() {
     }
 }
 
-/// There, nothing else can give it back meanwhile.
+/// The drop blocks the thread that would release the permit.
 #[test]
 fn a_permit_dropped_on_the_thread_that_renews_it_is_given_back() {
     let (_folder, one, two) = super::house();
@@ -128,7 +128,7 @@ fn the_last_client_may_be_dropped_on_the_thread_that_renews() {
     drop(two.semaphore("s").acquire_many(3).unwrap());
 }
 
-/// After the end of a thread's other values.
+/// A thread-local permit is dropped after the thread's other values.
 #[test]
 fn a_permit_of_a_thread_is_given_back_when_the_thread_ends() {
     thread_local! {
@@ -143,7 +143,7 @@ fn a_permit_of_a_thread_is_given_back_when_the_thread_ends() {
     drop(two.semaphore("s").try_acquire_many(3).unwrap());
 }
 
-/// The first drop finds out that the store is silent, and the others don't wait for it each.
+/// The first drop finds the store silent, and the later ones do not wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn drops_are_bounded_in_time_while_the_store_is_silent() {
     let place = place::server().await.unwrap();
@@ -172,7 +172,7 @@ async fn drops_are_bounded_in_time_while_the_store_is_silent() {
     back.await.unwrap().unwrap();
 }
 
-/// Has two clients do `something` on a thread that has no runtime.
+/// Runs `something` with two clients on a thread without a runtime.
 async fn without_async(
     place: &Place,
     something: impl FnOnce(Lockhouse, Lockhouse) + Send + 'static,

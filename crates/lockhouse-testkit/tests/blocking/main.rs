@@ -61,7 +61,7 @@ fn every_call_waits_for_its_answer() {
     rwlock.write().unwrap().release().unwrap();
 }
 
-/// While the program does something else, for longer than the time to live.
+/// The program does other work for longer than the TTL.
 #[test]
 fn a_permit_renews_itself_while_the_program_works() {
     let (_folder, one, _two) = house();
@@ -90,7 +90,7 @@ fn a_thread_can_wait_for_the_loss() {
     assert!(permit.is_lost());
 }
 
-/// P10: in whatever order they are dropped.
+/// P10: the order of the drops does not matter.
 #[test]
 fn dropped_permits_are_released_when_the_last_client_is_dropped() {
     let (_folder, one, two) = house();

@@ -1,11 +1,11 @@
-//! The same by the functions for sqlx 0.8, sqlx 0.9 and tokio-postgres.
+//! *held* and *finish* through the functions for sqlx 0.8, sqlx 0.9 and tokio-postgres.
 
 use lockhouse::caller::Error;
 use lockhouse::{EndReason, Lockhouse, Permit};
 use lockhouse_testkit::place::{self, Place};
 use tokio_postgres::NoTls;
 
-/// A place with a semaphore of two permits, and both.
+/// Creates a semaphore of two permits, and acquires both.
 async fn two(place: &Place) -> (Lockhouse, Permit, Permit) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 2).await.unwrap();
@@ -15,7 +15,7 @@ async fn two(place: &Place) -> (Lockhouse, Permit, Permit) {
     (lockhouse, one, two)
 }
 
-/// After `kept` was finished and rolled back, and `finished` was finished and committed.
+/// Checks the requests after `kept` was finished and rolled back, and `finished` was finished and committed.
 async fn ends(lockhouse: Lockhouse, kept: Permit, finished: Permit, place: Place) {
     assert!(kept.release().await.unwrap().now);
     let released = finished.release().await.unwrap();
@@ -100,7 +100,7 @@ async fn a_transaction_of_tokio_postgres_finishes_with_its_commit() {
     kept.held_in(&mut transaction).await.unwrap();
     kept.finish_in(&mut transaction).await.unwrap();
     not_held(kept.held_in(&mut transaction).await);
-    // The transaction can do nothing else, and that is not said of the request.
+    // The error is about the aborted transaction, and not about the request.
     let aborted = kept.held_in(&mut transaction).await.unwrap_err();
     assert!(matches!(aborted, Error::Driver(_)), "{aborted:?}");
     transaction.rollback().await.unwrap();

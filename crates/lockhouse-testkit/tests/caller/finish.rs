@@ -49,7 +49,7 @@ async fn permits_return_with_the_commit_and_not_before(place: Place) {
     println!(
         "a waiter had the permit {took:?} after the commit; another call took up to {usual:?}"
     );
-    // A hand-over takes a few calls, and a busy machine delays each.
+    // A handover takes a few calls, and a busy machine delays each.
     let promised = Duration::from_millis(500);
     assert!(
         took <= promised + 5 * usual,
@@ -159,7 +159,7 @@ async fn a_caller_that_comes_after_the_ttl_finishes_nothing(place: Place) {
     place.clear().await;
 }
 
-/// P3, P4, P5: an end by *finish* is a release, whoever touches the request first.
+/// P3, P4, P5: an end by *finish* is a release, whichever command touches the request first.
 async fn nothing_revives_what_was_finished(place: Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 9).await.unwrap();
@@ -343,7 +343,7 @@ async fn of_two_that_finish_at_once_one_does(place: Place) {
     place.clear().await;
 }
 
-/// A renewal is being saved, and the TTL passes meanwhile.
+/// The TTL passes while a renewal is being saved.
 async fn a_caller_that_waits_for_a_renewal_sees_it(place: Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 2).await.unwrap();

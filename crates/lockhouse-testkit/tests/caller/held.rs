@@ -80,7 +80,7 @@ async fn permits_of_a_session_are_held_as_long_as_the_session(place: Place) {
     place.clear().await;
 }
 
-/// However long it takes: the caller is paused past the TTL, and somebody wants the permit.
+/// The caller pauses past the TTL, while a waiter wants the permit.
 async fn permits_held_in_a_transaction_are_not_granted_until_the_commit(place: Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();

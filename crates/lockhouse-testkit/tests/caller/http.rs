@@ -62,7 +62,7 @@ async fn a_finished_request_is_released_over_http_before_it_is_ended(place: Plac
     place.clear().await;
 }
 
-/// P3, P9: two answers are lost, and the third tells the truth.
+/// P3, P9: two answers are lost, and the third is correct.
 async fn a_repeated_remote_release_does_not_claim_what_the_holder_finished(place: Place) {
     let engine = place.client().await;
     let (url, _serving) = serve(engine.clone()).await;
@@ -70,7 +70,7 @@ async fn a_repeated_remote_release_does_not_claim_what_the_holder_finished(place
     let remote = Lockhouse::connect(losing_two(to).await).await.unwrap();
     finished(&place, &engine).await;
     assert!(!remote.release("a").await.unwrap().now);
-    // A request that was not finished is released by the caller, by whichever of its tries.
+    // If the request was not finished, one of the caller's tries releases it.
     granted(&engine, "s", "b", LONG).await;
     let remote = Lockhouse::connect(losing_two(to).await).await.unwrap();
     assert!(remote.release("b").await.unwrap().now);

@@ -58,7 +58,7 @@ impl Caller {
         match self.database.execute(sql, &[Value::Text(id)]).await {
             Ok(1) => true,
             Ok(rows) => panic!("{rows} rows of {id}"),
-            // On PostgreSQL a transaction can do nothing after an error, and says so.
+            // On PostgreSQL a transaction refuses all statements after an error.
             Err(error) => {
                 assert!(error.contains("lockhouse_not_held"), "{error}");
                 false
@@ -66,7 +66,7 @@ impl Caller {
         }
     }
 
-    /// In a separate transaction.
+    /// Runs *held* in a separate transaction.
     async fn is_held(&mut self, id: &str) -> bool {
         self.begin().await;
         let held = self.held(id).await;
@@ -84,7 +84,7 @@ async fn granted(lockhouse: &Lockhouse, semaphore: &str, id: &str, ttl: Duration
     request
 }
 
-/// Until its time has passed, but for nobody who looks.
+/// Waits until the TTL has passed. No command ends the request.
 async fn pass(ttl: Duration) {
     sleep(ttl + Duration::from_millis(100)).await;
 }

@@ -1,4 +1,4 @@
-//! Callers in processes of their own, which are killed, or stopped until their TTL has passed.
+//! Callers in separate processes, which are killed, or stopped until their TTL has passed.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -48,7 +48,7 @@ async fn a_killed_callers_payment_is_undone_and_its_request_is_held(place: Place
         let before = granted(&lockhouse, "s", verb, LONG).await;
         let teller = teller(&place, verb, verb).await;
         teller.kill().await;
-        // Until the database has seen the connection break, the row is locked.
+        // The row is locked until the database has seen the connection break.
         let mut caller = Caller::open(&place).await;
         let held = timeout(SOON, caller.is_held(verb)).await;
         assert!(held.expect("the locks are gone"), "{verb}");

@@ -1,4 +1,4 @@
-//! P13: a caller's transaction that stays open delays nobody but those who need its request.
+//! P13: a caller's transaction that stays open delays only calls that need its request.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ on_each_store! { row locks:
 
 const OPEN_FOR: Duration = Duration::from_secs(12);
 const LONGEST_CALL: Duration = Duration::from_millis(1_500);
-/// Shorter than the transaction: while it is open, the requests become due, and are in the sweep's way.
+/// Shorter than the transaction, so the requests become due while it has them locked.
 const TTL: Duration = Duration::from_secs(5);
 
 async fn a_transaction_open_for_12_s_delays_nobody_else(place: Place) {
@@ -39,14 +39,14 @@ async fn a_transaction_open_for_12_s_delays_nobody_else(place: Place) {
     assert!(finished.finish("finished").await);
     let longest = longest_call(&engines, OPEN_FOR).await;
     println!("the longest call took {longest:?}, and {usual:?} without the transactions");
-    // On a machine that is busy with other things, all calls take longer.
+    // On a busy machine all calls take longer.
     assert!(
         longest.0 <= LONGEST_CALL + usual.0,
         "{longest:?}, {usual:?} without"
     );
     held.commit().await;
     finished.commit().await;
-    // Two of the six are theirs, and one is beside.
+    // Only the neighbour still holds one of the six permits.
     let all = engines[1].request().permits("s", 5);
     let all = timeout(SOON, all.acquire()).await.unwrap().unwrap();
     all.release().await.unwrap();
@@ -55,8 +55,8 @@ async fn a_transaction_open_for_12_s_delays_nobody_else(place: Place) {
     place.clear().await;
 }
 
-/// Acquires, renews, releases and is refused for so long, while sweeps go on: the longest call. None may fail. A sweep needs
-/// the rows of what is due, so it may take longer, and delays nobody.
+/// Acquires, renews, releases and is refused for `time`, while sweeps go on. Returns the longest call. No call may fail. A
+/// sweep needs the locked rows of due requests, so it may take longer. It delays no other call.
 async fn longest_call(engines: &[Lockhouse], time: Duration) -> (Duration, &'static str) {
     let until = Instant::now() + time;
     let (longest, swept) = tokio::join!(call_until(engines, until), sweep_until(engines, until));

@@ -1,4 +1,4 @@
-//! The checker finds nothing where nothing is broken, and what is broken where something is.
+//! The checker finds nothing in a correct store, and the broken promise in a broken one.
 
 mod stores;
 mod variants;

@@ -1,4 +1,4 @@
-//! The real stores break nothing, with all their rows in view; and without their locks they do.
+//! The real stores break no promise, as all their rows show. Without their locks they do.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::variants::said;
 
 lockhouse_testkit::on_each_store!(a_drill_breaks_nothing);
 
-/// P1 to P11. On a busy machine a drill may decide nothing of P11: up to three are run.
+/// P1 to P11. On a busy machine a drill may decide nothing about P11, so up to three are run.
 async fn a_drill_breaks_nothing(place: Place) {
     let mut in_order = Err(String::new());
     for _ in 0..3 {
@@ -29,7 +29,7 @@ async fn a_drill_breaks_nothing(place: Place) {
     place.clear().await;
 }
 
-/// One drill breaks nothing. The error says why it does not decide that waiters are served in order.
+/// Runs a drill, which breaks no promise. The error says why it decides nothing about the order of waiters.
 async fn drill(place: &Place) -> Result<(), String> {
     let mut clients: Vec<Lockhouse> = Vec::new();
     for _ in 0..4 {
@@ -55,17 +55,17 @@ async fn drill(place: &Place) -> Result<(), String> {
     match found.is_empty() && decided > 0 {
         true => Ok(()),
         false => Err(format!(
-            "{decided} pairs were decided of P11\n{}",
+            "{decided} pairs were decided for P11\n{}",
             said(&found)
         )),
     }
 }
 
-/// A free permit is left to the next process of a line for 700 ms. One that did not take it meanwhile may be passed over. Less
-/// than that, since the store's clock may move on between a release and its commit.
+/// A free permit is left to the next process of a line for 700 ms. A process that does not take it may be passed over. The test
+/// allows less, since the store's clock may advance between a release and its commit.
 const LEFT_FOR: Duration = Duration::from_millis(600);
 
-/// By the store's clock: for how long the only permit that a waiter waited for had been free when a later one got it.
+/// How long, by the store's clock, the only permit that a waiter wanted had been free when a later waiter got it.
 fn free_before_overtaking(overtaken: &Violation, rows: &Rows) -> Duration {
     let [waiter, later] = &overtaken.operations[..] else {
         panic!("{overtaken}: not two asks")

@@ -36,7 +36,7 @@ async fn a_store_that_is_whole_breaks_nothing() {
     let (history, rows) = drilled(broken::whole()).await;
     let found = check(&history, Some(&rows));
     assert!(found.is_empty(), "{}", said(&found));
-    // Also where the rows can't be seen.
+    // The checker must also find it without the rows.
     let found = check(&history, None);
     assert!(found.is_empty(), "{}", said(&found));
     let (found, decided) = overtaken(&history, &[]);
@@ -77,7 +77,7 @@ fn by_a_clock_that_was_set(history: &[Operation], mut rows: Rows) -> Vec<Violati
 
 #[tokio::test]
 async fn every_broken_store_is_caught() {
-    // More drills at once slow each other's commits down, and of slow commits P11 decides nothing.
+    // More drills at once slow down each other's commits, and P11 is not decided during slow commits.
     let missed = stream::iter(broken::variants().map(missed)).buffer_unordered(12);
     let missed: Vec<_> = missed.filter_map(ready).collect().await;
     assert!(missed.is_empty(), "{}", missed.join("\n\n"));
@@ -100,7 +100,8 @@ async fn a_template_is_followed_to_an_end_although_resizes_are_not_saved() {
     assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
-/// The message if the variant is not caught. A commit that a busy machine makes slow decides nothing of P11, so that has several drills.
+/// The message if the variant is not caught. P11 is not decided during slow commits, as on a busy machine, so its variants get
+/// several drills.
 async fn missed(variant: &Variant) -> Option<String> {
     let drills = if variant.breaks == Promise::P11 { 3 } else { 1 };
     let mut missed = None;

@@ -1,4 +1,4 @@
-//! Short windows have an order where nothing is broken, and none where something is.
+//! Windows of a correct history have an order, and those of a broken one have none.
 
 use lockhouse_testkit::broken;
 use lockhouse_testkit::history::{Answer, Asked, Call, Held, Operation, Refused};
@@ -105,7 +105,7 @@ fn the_order_of_calls_that_do_not_overlap_is_kept() {
     assert_eq!(windows(&history).broken.len(), 1);
 }
 
-/// So many that all are under way at once have more orders than can be looked through.
+/// So many calls under way at once have too many orders to check.
 #[test]
 fn a_window_that_is_too_wide_is_passed_over() {
     let all_at_once = |many: u32| -> Vec<Operation> {

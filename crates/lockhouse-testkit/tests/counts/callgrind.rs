@@ -6,17 +6,17 @@ use std::process::{Command, Stdio};
 
 const COUNTED: &str = env!("CARGO_BIN_EXE_counted");
 
-/// The function of `counted` whose work is counted. The stars match any mangled name.
+/// The function of `counted` whose instructions are counted. The stars match any mangled name.
 const COUNTED_IN: &str = "*counted_in_here*";
 
-/// Callgrind, which is there.
+/// Callgrind, which is installed.
 pub(crate) struct Callgrind(());
 
 impl Callgrind {
-    /// None where valgrind is missing.
+    /// `None` if valgrind is missing.
     ///
     /// # Panics
-    /// If it is missing and `LOCKHOUSE_TEST_FULL` is set.
+    /// If valgrind is missing and `LOCKHOUSE_TEST_FULL` is set.
     pub(crate) fn find() -> Option<Self> {
         let mut version = Command::new("valgrind");
         let version = version.arg("--version").stdout(Stdio::null()).status();
@@ -28,7 +28,7 @@ impl Callgrind {
             "valgrind is not installed, and a full run leaves nothing out; use scripts/test"
         );
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        // Past the test harness's capture, so that it is seen.
+        // Written past the test harness's capture, so that people see it.
         let _ = writeln!(
             std::io::stderr(),
             "left out: {test} (valgrind is not installed)"
@@ -56,7 +56,7 @@ impl Callgrind {
     }
 }
 
-/// All instructions of a file of callgrind's.
+/// All instructions in an output file of callgrind.
 fn total(counts: &str) -> u64 {
     let mut lines = counts.lines();
     let total = lines.find_map(|line| line.strip_prefix("totals: "));

@@ -1,5 +1,5 @@
 //! How many instructions a pair of an acquire and a release takes, by `decide` alone and through the
-//! engine on a store in memory. Times are never the same twice; these nearly are.
+//! engine on a store in memory. Times differ between runs; these counts hardly do.
 //! `docs/adr/0009-counting-instructions.md` says why it is done in this way.
 //!
 //! Without valgrind these tests are left out, unless `LOCKHOUSE_TEST_FULL` is set: then they fail.
@@ -20,8 +20,8 @@ fn the_engine_takes_no_more_than_it_did() {
     check("engine-");
 }
 
-/// P12: 1,000 permits that are held and 10,000 requests that have ended are in nobody's way; and one
-/// who adds up what is held is found out.
+/// P12: 1,000 held permits and 10,000 ended requests cost a pair nothing. The count detects code that adds up all held
+/// permits.
 #[test]
 fn a_pair_costs_no_more_where_many_hold_and_have_held() {
     let Some(callgrind) = Callgrind::find() else {
@@ -45,7 +45,7 @@ fn slots_cost_at_most_a_tenth_more() {
     let Some(callgrind) = Callgrind::find() else {
         return;
     };
-    // Of an engine's instructions slots are less than what differs from run to run.
+    // In an engine, slots take fewer instructions than counts differ from run to run.
     for (plain, slotted, least) in [
         ("decide-1-last", "decide-1-last-slotted", 1.0),
         ("engine-64", "engine-64-slotted", 0.98),
@@ -58,7 +58,7 @@ fn slots_cost_at_most_a_tenth_more() {
     }
 }
 
-/// Without this, the limits could be so wide that nothing is ever over them.
+/// The limits are narrow enough to detect extra work.
 #[test]
 fn a_decision_that_is_made_twice_is_found_out() {
     let Some(callgrind) = Callgrind::find() else {
@@ -70,7 +70,7 @@ fn a_decision_that_is_made_twice_is_found_out() {
     assert!(complaint.starts_with(&said), "{complaint}");
 }
 
-/// Those whose names begin so, each against its limit.
+/// Checks each workload whose name starts with `beginning` against its limit.
 fn check(beginning: &str) {
     let Some(callgrind) = Callgrind::find() else {
         return;

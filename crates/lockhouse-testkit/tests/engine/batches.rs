@@ -11,7 +11,7 @@ use crate::hooked::hooked;
 
 const CALLERS: usize = 8;
 
-/// Without a pause before the next batch, half of them would take turns with the other half.
+/// Without a pause before the next batch, two halves of the callers would take turns.
 #[tokio::test]
 async fn callers_that_call_again_at_once_join_the_next_batch() {
     let folder = tempfile::tempdir().unwrap();
@@ -36,8 +36,7 @@ async fn callers_that_call_again_at_once_join_the_next_batch() {
     assert_eq!(sizes[sizes.len() / 2], CALLERS, "{sizes:?}");
 }
 
-/// The last lane takes those who share nothing. A semaphore that one of them needs may block the
-/// others.
+/// The last lane takes commands that share no row. A semaphore that one of them needs may block the others.
 #[tokio::test]
 async fn a_command_tried_alone_locks_only_its_own_rows() {
     let (together, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -1,4 +1,4 @@
-//! P10: what is dropped is given back in the background, and who closes waits for it.
+//! P10: dropped permits are released in the background, and `close` waits for that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -36,10 +36,13 @@ async fn a_client_that_closes_has_given_back_what_was_dropped() {
     drop(session);
     assert_eq!(lockhouse.clone().close().await, 0);
     assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 1);
-    assert!(kept.release().await.unwrap().now, "what is held stays held");
+    assert!(
+        kept.release().await.unwrap().now,
+        "a held permit stays held"
+    );
 }
 
-/// An ask under an id of the library's own, dropped at any moment.
+/// An ask with a generated id is dropped at any moment.
 #[tokio::test]
 async fn a_client_that_closes_has_given_back_what_nobody_waited_for() {
     let lockhouse = hooked(|_| Ok(Vec::new()));
@@ -85,8 +88,7 @@ async fn a_refused_ask_costs_no_release() {
     assert_eq!(releases.load(SeqCst), 1);
 }
 
-/// A session could keep the request for as long as it goes on, so the release is retried when the
-/// store is back.
+/// A session could keep the request as long as it lasts, so the release is retried when the store is back.
 #[tokio::test(start_paused = true)]
 async fn permits_of_a_session_are_released_when_the_store_is_back() {
     let (trouble, lockhouse) = with_trouble();
@@ -104,7 +106,7 @@ async fn permits_of_a_session_are_released_when_the_store_is_back() {
     assert_eq!(lockhouse.clone().close().await, 3);
     trouble.store(false, SeqCst);
     sleep(Duration::from_secs(20)).await;
-    // It is for who asks again by its id, here or elsewhere.
+    // The request stays for a repeat with its id, here or at another process.
     assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 1);
     let asked_again = again.acquire().await.unwrap();
     sleep(Duration::from_secs(20)).await;
@@ -112,7 +114,7 @@ async fn permits_of_a_session_are_released_when_the_store_is_back() {
     assert!(!session.is_lost());
 }
 
-/// Its store has trouble while the switch is on.
+/// A client whose store fails while the switch is on.
 fn with_trouble() -> (Arc<AtomicBool>, Lockhouse) {
     let trouble = Arc::new(AtomicBool::new(false));
     let lockhouse = hooked({
@@ -129,7 +131,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// As the docs say: nothing is given back, nothing panics, and the time to live ends the hold.
+/// As documented: the drop releases nothing and does not panic, and the TTL ends the hold.
 #[test]
 fn a_runtime_that_is_gone_leaves_a_dropped_permit_to_its_ttl() {
     let store = Arc::new(Memory::new());
@@ -152,14 +154,14 @@ fn a_runtime_that_is_gone_leaves_a_dropped_permit_to_its_ttl() {
     });
 }
 
-/// Their runtime ended while the first of so many that the queue was full was at the store.
+/// The runtime ends while the queue is full and its first call is at the store.
 #[test]
 fn a_runtime_that_is_gone_leaves_no_full_queue_behind() {
     let (trouble, lockhouse) = with_trouble();
     let first = runtime();
     first.block_on(async {
         lockhouse.define("s", 10).await.unwrap();
-        // Its lane comes to its end.
+        // The lane ends.
         sleep(Duration::from_millis(10)).await;
     });
     trouble.store(true, SeqCst);
@@ -185,7 +187,7 @@ fn a_runtime_that_is_gone_leaves_no_full_queue_behind() {
     });
 }
 
-/// A permit finds its way back to its runtime.
+/// The client's runtime releases the permit.
 #[tokio::test]
 async fn a_permit_that_is_dropped_on_a_thread_without_a_runtime_is_given_back() {
     let lockhouse = hooked(|_| Ok(Vec::new()));

@@ -1,4 +1,4 @@
-//! Asks that meet a row which others keep locked, on a store that a test locks rows of.
+//! Asks that need a row which another transaction keeps locked, on a store whose rows a test can lock.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use tokio::time::{Instant, sleep, timeout};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// From when something can be answered, until it is.
+/// The longest time until a call is answered that can be.
 const SOON: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 struct Locking {
     memory: Memory,
-    /// From `begin` on, for a while, others keep this semaphore's row locked.
+    /// The semaphore whose row another transaction keeps locked from `begin` to `end`.
     locked: SemaphoreName,
     begin: Instant,
     end: Instant,
-    /// How many lock waits for asks time out from now on whose rows are free again when that is looked at.
+    /// How many lock waits of asks time out from now on, although their rows are free when the engine then looks at them.
     times_out: AtomicU32,
     /// How often the other semaphore was read.
     reads: AtomicU32,
 }
 
 impl Locking {
-    /// A store with the semaphores `locked`, which is locked from a second on for so long, and `free`.
+    /// A store with the semaphores `free` and `locked`. After a second `locked` is locked for `lasts`.
     async fn open(lasts: Duration) -> (Lockhouse, Arc<Self>) {
         let begin = Instant::now() + Duration::from_secs(1);
         let store = Arc::new(Self {
@@ -135,16 +135,16 @@ async fn a_call_with_the_id_of_a_grant_is_answered_although_a_lock_wait_timed_ou
     sleep(Duration::from_secs(2)).await;
     store.times_out.store(1, Ordering::SeqCst);
     lockhouse.release("held").await.unwrap();
-    let mut anew = 0;
+    let mut granted = 0;
     for call in calls {
         let answered = timeout(SOON, call).await.expect("it is answered soon");
-        anew += u32::from(answered.unwrap().unwrap().1);
+        granted += u32::from(answered.unwrap().unwrap().1);
     }
-    assert_eq!(anew, 1);
+    assert_eq!(granted, 1);
     assert_eq!(store.times_out.load(Ordering::SeqCst), 0);
 }
 
-/// P11, P13: it goes for the permit as soon as the row is free and the permit is.
+/// P11, P13: the waiter takes the permit as soon as the row and the permit are free.
 #[tokio::test(start_paused = true)]
 async fn an_ask_that_finds_no_room_in_a_locked_row_waits_in_line() {
     let (lockhouse, store) = Locking::open(Duration::from_secs(20)).await;
@@ -163,7 +163,7 @@ async fn an_ask_that_finds_no_room_in_a_locked_row_waits_in_line() {
     assert!(granted.unwrap().unwrap().1);
 }
 
-/// P13: only for asks that need the locked row it is read whether they have room.
+/// P13: the engine reads whether there is room only for asks that need the locked row.
 #[tokio::test(start_paused = true)]
 async fn a_locked_row_costs_asks_for_others_no_read() {
     let (lockhouse, store) = Locking::open(Duration::from_secs(20)).await;
@@ -181,7 +181,7 @@ async fn a_locked_row_costs_asks_for_others_no_read() {
     assert!(granted.unwrap().unwrap().1);
 }
 
-/// P11: the place of a waiter that came while others kept the row locked is in the line soon after.
+/// P11: a waiter that came while the row was locked is in the line soon after.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_entered_in_the_line_soon_after_the_row_is_free() {
     let (lockhouse, store) = Locking::open(Duration::from_secs(20)).await;

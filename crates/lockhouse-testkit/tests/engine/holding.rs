@@ -1,4 +1,4 @@
-//! Renewing and losing (P8), by a clock that jumps ahead when nobody has anything to do.
+//! Renewing and losing (P8), by a clock that jumps ahead when no task can run.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -15,13 +15,13 @@ use crate::hooked::hooked;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// From the docs: a hold counts as lost a tenth of its time to live before its end.
+/// As documented, a hold counts as lost a tenth of its TTL before its end.
 const HELD_FOR: Duration = Duration::from_secs(27);
 
-/// When the store was asked to keep something, and what.
+/// The renewals and heartbeats that the store got, with their times.
 type Seen = Arc<Mutex<Vec<(Instant, &'static str)>>>;
 
-/// A house with a semaphore `s` on a store that has trouble when it says so, and what it was asked.
+/// A client with a semaphore `s` on a store that fails while `has_trouble` returns true, and the calls that the store got.
 async fn house(has_trouble: impl Fn() -> bool + Send + Sync + 'static) -> (Lockhouse, Seen) {
     let seen = Seen::default();
     let lockhouse = hooked({
@@ -81,7 +81,7 @@ async fn permits_that_were_granted_together_are_not_renewed_in_step() {
     drop(held);
 }
 
-/// One owner, one heartbeat, however many permits.
+/// An owner sends one heartbeat, however many permits it has.
 #[tokio::test(start_paused = true)]
 async fn one_heartbeat_renews_all_permits_of_a_session() {
     let (lockhouse, seen) = house(|| false).await;
@@ -96,7 +96,7 @@ async fn one_heartbeat_renews_all_permits_of_a_session() {
     assert!(held.unwrap().iter().all(|permit| !permit.is_lost()));
 }
 
-/// Of half its time to live, whenever they come.
+/// The hiccups last half of the TTL, and come at any time.
 #[tokio::test(start_paused = true)]
 async fn a_hold_lives_through_hiccups_of_the_store() {
     let began = Instant::now();
@@ -131,7 +131,7 @@ async fn a_hold_that_cannot_be_renewed_is_lost_a_tenth_before_its_end() {
     assert!(permit.is_lost() && session.is_lost() && kept.is_lost());
 }
 
-/// Two permits for the price of one would be one too many (P1).
+/// A clone that shared the id would hand out two permits and take one (P1).
 #[tokio::test(start_paused = true)]
 async fn each_clone_of_an_ask_without_an_id_is_granted_permits_of_its_own() {
     let (lockhouse, _) = house(|| false).await;
@@ -145,7 +145,7 @@ async fn each_clone_of_an_ask_without_an_id_is_granted_permits_of_its_own() {
     assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 1);
 }
 
-/// As a whole process that was stopped: nobody else had a chance to say that it is lost.
+/// The thread behaves like a stopped process: no other task could report the loss meanwhile.
 #[tokio::test]
 async fn a_thread_that_was_busy_too_long_finds_its_hold_lost_at_the_first_look() {
     let (lockhouse, seen) = house(|| false).await;
@@ -160,11 +160,7 @@ async fn a_thread_that_was_busy_too_long_finds_its_hold_lost_at_the_first_look()
     assert_eq!(permits[1].lost().now_or_never(), Some(Lost::NotRenewed));
     sleep(Duration::from_millis(50)).await;
     assert!(permits.iter().all(lockhouse::Permit::is_lost), "for good");
-    assert_eq!(
-        times(&seen, "renew").len(),
-        0,
-        "what is lost is not renewed"
-    );
+    assert_eq!(times(&seen, "renew").len(), 0, "a lost hold is not renewed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,11 +176,11 @@ async fn a_goodbye_is_the_end_of_what_the_session_kept() {
             false => drop(session),
         }
         assert_eq!(kept.lost().await, Lost::Ended(EndReason::Released));
-        assert!(!others.is_lost(), "another owner's is none of it");
+        assert!(!others.is_lost(), "another owner's permit stays");
     }
 }
 
-/// Either of the two ends it.
+/// The TTL and the session each end the permit.
 #[tokio::test(start_paused = true)]
 async fn a_permit_with_a_ttl_of_its_own_is_lost_with_its_session_too() {
     let (lockhouse, _) = house(|| false).await;

@@ -1,4 +1,4 @@
-//! A store in memory that a test looks over the shoulder of.
+//! A store in memory with hooks for tests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use lockhouse_core::store::{Batch, Call, Error, FullStore, Kind, Layer, Store};
 use lockhouse_core::{Command, Outcome};
 use lockhouse_stores::Memory;
 
-/// Commands of another process, or an error, that come before a batch.
+/// The commands of another process that come before a batch, or the error of the batch.
 type Hook = dyn Fn(&Batch) -> Result<Vec<Command>, Error> + Send + Sync;
 
 /// Whether the answer to a batch, which was applied, is lost.
@@ -21,14 +21,14 @@ pub(crate) struct Hooked {
     memory: Memory,
     before: Box<Hook>,
     loses: Box<Loses>,
-    /// How long a look at what is due takes.
+    /// How long a look for due requests takes.
     look: Duration,
     /// How long a listing takes.
     list: Duration,
     listings: Arc<Listings>,
 }
 
-/// The listings that are under way on a store, and the most that ever were.
+/// The number of listings under way on a store, and the greatest number so far.
 #[derive(Debug, Default)]
 pub(crate) struct Listings {
     now: AtomicUsize,
@@ -52,7 +52,7 @@ impl Hooked {
     }
 }
 
-/// On a store in which `before` comes before each batch.
+/// A client of a store in which `before` runs before each batch.
 pub(crate) fn hooked(
     before: impl Fn(&Batch) -> Result<Vec<Command>, Error> + Send + Sync + 'static,
 ) -> Lockhouse {
@@ -61,7 +61,7 @@ pub(crate) fn hooked(
     store.open()
 }
 
-/// On `memory`, with answers lost after the commit.
+/// A client of `memory` that loses answers after the commit.
 pub(crate) fn losing(
     memory: Memory,
     loses: impl Fn(&Batch) -> bool + Send + Sync + 'static,
@@ -71,14 +71,14 @@ pub(crate) fn losing(
     store.open()
 }
 
-/// On a store whose looks at what is due take as long as `look`.
+/// A client of a store whose looks for due requests take `look`.
 pub(crate) fn slow_to_look(look: Duration) -> Lockhouse {
     let mut store = Hooked::on(Memory::new());
     store.look = look;
     store.open()
 }
 
-/// On a store whose listings take as long as `list`.
+/// A client of a store whose listings take `list`.
 pub(crate) fn slow_to_list(list: Duration) -> (Lockhouse, Arc<Listings>) {
     let mut store = Hooked::on(Memory::new());
     store.list = list;

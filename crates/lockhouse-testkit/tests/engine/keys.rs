@@ -31,8 +31,8 @@ impl Layer for SlowToLook {
     }
 }
 
-/// P11: a waiter that lacks a key from the start never blocks a caller at another process, also if its process has not
-/// polled yet.
+/// P11: a waiter that lacks a key from the start never blocks a caller at another process, even before its own process has
+/// polled.
 #[tokio::test]
 async fn a_waiter_that_lacks_a_key_is_in_no_other_line_before_the_first_poll() {
     let memory = Arc::new(Memory::new());

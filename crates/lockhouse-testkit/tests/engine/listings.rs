@@ -1,4 +1,4 @@
-//! Few listings run at once, by a clock that jumps ahead when nobody has anything to do.
+//! Few listings run at once, by a clock that jumps ahead when no task can run.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -27,13 +27,13 @@ async fn listings_leave_the_store_to_holders() {
     assert_eq!(listings.most.load(Ordering::SeqCst), 2);
     let refused: Vec<_> = read.iter().filter_map(|read| read.as_ref().err()).collect();
     assert!(refused.iter().all(|error| error.code() == Code::Overloaded));
-    // Two at a time for 5 s with a rest of 0.1 s after each, and those that began then.
+    // Two run at a time for 5 s, with a rest of 0.1 s after each. Listings that began in time are answered later.
     let answered = read.len() - refused.len();
     assert!((8..=10).contains(&answered), "{answered}");
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
-/// They can't be taken back from the store.
+/// The store goes on with a listing whose caller gave up.
 #[tokio::test(start_paused = true)]
 async fn listings_whose_callers_left_count_until_the_store_has_answered() {
     let (lockhouse, listings) = slow_to_list(LISTING);
@@ -45,7 +45,7 @@ async fn listings_whose_callers_left_count_until_the_store_has_answered() {
     lockhouse.holders(None, None, 10).await.unwrap();
 }
 
-/// Turns rest while others wait, so that short listings don't take the processors.
+/// Readers rest while others wait, so that short listings do not take the processors.
 #[tokio::test(start_paused = true)]
 async fn readers_in_a_loop_are_slowed_and_a_lone_reader_is_not() {
     const SHORT: Duration = Duration::from_millis(10);
@@ -62,7 +62,7 @@ async fn readers_in_a_loop_are_slowed_and_a_lone_reader_is_not() {
         };
         let read = join_all((0..readers).map(read)).await;
         let read: usize = read.iter().sum();
-        // Those who waited when the second was over are answered as well.
+        // Readers that waited when the second was over are answered as well.
         let late = if readers == 1 { 0 } else { readers };
         assert!(
             pages.contains(&(read - late)),

@@ -1,4 +1,4 @@
-//! The engine on a store that does as a test says.
+//! The engine on stores whose behaviour the test sets.
 
 #![allow(clippy::unwrap_used)]
 

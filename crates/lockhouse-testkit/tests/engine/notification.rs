@@ -19,7 +19,7 @@ fn ask(id: &str, on: &str) -> Ask {
     Ask::new(ExternalId::parse(id).unwrap(), permits).unwrap()
 }
 
-/// Holds the one permit of `on` through `one`, and waits for it through `two`.
+/// Holds the only permit of `on` through `one`, and waits for it through `two`.
 async fn held_and_waited_for(
     one: &Lockhouse,
     two: &Lockhouse,
@@ -39,7 +39,7 @@ async fn held_and_waited_for(
     waiting
 }
 
-/// Releases through `one`; how long it took until the waiter was granted.
+/// Releases through `one`. Returns how long it took until the waiter was granted.
 async fn handover(one: &Lockhouse, on: &str, waits: JoinHandle<(Request, Instant)>) -> Duration {
     let begun = Instant::now();
     one.release(format!("held-{on}")).await.unwrap();
@@ -91,8 +91,8 @@ impl Database {
     }
 }
 
-/// After 4 s it is looked at by itself every 250 ms. By that alone, twelve of sixteen handovers would take less than 100 ms once
-/// in 200 runs. As in consul 1006: handover took up to 5 s.
+/// After 4 s a waiter polls every 250 ms. By polling alone, twelve of sixteen handovers would take less than 100 ms only once in
+/// 200 runs. In consul 1006 a handover took up to 5 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handover_between_servers_does_not_wait_for_the_next_look() {
     let Some(mut database) = Database::open().await else {
@@ -116,7 +116,7 @@ async fn a_handover_between_servers_does_not_wait_for_the_next_look() {
     database.clear().await;
 }
 
-/// A lost notification costs a look, not a hang.
+/// A waiter whose notification is lost is served by polling.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_without_notification_finds_room_by_polling() {
     let Some(mut database) = Database::open().await else {
@@ -132,7 +132,7 @@ async fn a_waiter_without_notification_finds_room_by_polling() {
         "it pauses before it listens again"
     );
     let took = handover(&one, "s", waits).await;
-    // It tries to listen again 1 s after it was cut off, and then all waiters look.
+    // The engine listens again 1 s after its connection was cut, and then all waiters poll.
     assert!(took < Duration::from_millis(900), "{took:?}");
     assert!(
         !database.listens().await,

@@ -1,4 +1,4 @@
-//! Owners who leave while something of theirs is under way.
+//! Owners that leave while a call of theirs is under way.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
@@ -15,8 +15,8 @@ fn of_job(id: &str) -> Ask {
     ask
 }
 
-/// P10: an ask that another process sent is granted after the owner's holds were ended, and just
-/// before its session is. Nothing would ever free it.
+/// P10: another process's ask is granted after the owner's requests ended, and just before its session does. Nothing else
+/// would ever free it.
 #[tokio::test]
 async fn requests_granted_during_a_goodbye_are_released_too() {
     let late = AtomicBool::new(true);
@@ -55,11 +55,11 @@ async fn a_session_begins_when_the_last_of_its_name_has_said_its_goodbye() {
     assert!(!lockhouse.heartbeat("job", minute).await.unwrap().began);
 }
 
-/// P10: of two who say goodbye at once for one owner, both are answered when all is freed.
+/// P10: two goodbyes for one owner at once are both answered when all its requests have ended.
 #[tokio::test]
 async fn a_goodbye_is_answered_when_all_is_released_by_any_call() {
     const HELD: u32 = 1_200;
-    // All that one look finds, and the next, is ended by the other just before.
+    // The other goodbye ends all requests that the first two looks find, just before this one does.
     let by_other = AtomicU32::new(0);
     let lockhouse = hooked(move |batch| {
         let is_end = |command: &&Command| matches!(command, Command::End { .. });

@@ -1,4 +1,4 @@
-//! How long a call tries, by a clock that jumps ahead when nobody has anything to do.
+//! How long a call tries, by a clock that jumps ahead when no task can run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -12,8 +12,7 @@ use tokio::time::Instant;
 
 use crate::hooked::{hooked, losing, slow_to_look};
 
-/// Defines a semaphore on a store that has `trouble` for so long; whether it was done, and after
-/// how long.
+/// Defines a semaphore on a store that has `trouble` for `lasts`. Returns whether it succeeded, and after how long.
 async fn tried(trouble: Kind, lasts: Duration) -> (bool, Duration) {
     let began = Instant::now();
     let lockhouse = hooked(move |_| match began.elapsed() < lasts {
@@ -24,14 +23,14 @@ async fn tried(trouble: Kind, lasts: Duration) -> (bool, Duration) {
     (done.is_ok(), began.elapsed())
 }
 
-/// Connections come free one by one, and whoever waits for one harms nobody.
+/// Connections come free one by one, and a caller that waits for a connection harms nobody.
 #[tokio::test(start_paused = true)]
 async fn a_crowded_store_is_tried_for_as_long_as_a_call_may_take() {
     let (done, after) = tried(Kind::Crowded, Duration::from_secs(7)).await;
     assert!(done && after < Duration::from_secs(9), "{after:?}");
     let (done, after) = tried(Kind::Crowded, Duration::MAX).await;
     assert!(!done && after < Duration::from_secs(10), "{after:?}");
-    // A pause of 0.4 s at most that would end too late is not begun.
+    // The engine does not begin a pause, of at most 0.4 s, that would end too late.
     assert!(after > Duration::from_millis(9_000), "{after:?}");
 }
 
@@ -72,7 +71,7 @@ async fn a_waiting_ask_goes_on_while_the_store_is_busy() {
     }
 }
 
-/// How long the first caller of a command has waited, as it says.
+/// How long a command says that its first caller has waited.
 fn says_waited(command: &Command) -> Option<Duration> {
     let now = LineTime::default() + Duration::from_secs(3_600);
     match command {
@@ -82,7 +81,7 @@ fn says_waited(command: &Command) -> Option<Duration> {
     }
 }
 
-/// P11: the entry of a process in the line would have a place that is too late by as long as the store had trouble.
+/// P11: without this, the process's entry in the line would have a place that is too late by the time of the trouble.
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_is_tried_again_says_how_long_its_callers_have_waited_by_then() {
     const LASTS: Duration = Duration::from_secs(3);
@@ -92,7 +91,7 @@ async fn a_batch_that_is_tried_again_says_how_long_its_callers_have_waited_by_th
         Kind::Crowded,
         Kind::Unavailable,
     ];
-    // Before the caller is refused for the first time, and after that.
+    // The trouble begins before the caller is first refused, or after that.
     for (trouble, after_ms) in kinds.into_iter().flat_map(|kind| [(kind, 0), (kind, 10)]) {
         let began = Instant::now();
         let (tries, most_missing_ms) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
@@ -125,13 +124,13 @@ async fn a_batch_that_is_tried_again_says_how_long_its_callers_have_waited_by_th
         assert!(tries > 1, "{trouble:?}, after {after_ms} ms: {tries} tries");
         assert!(
             missing < 100,
-            "{trouble:?}, after {after_ms} ms: {missing} ms are missing"
+            "{trouble:?}, after {after_ms} ms: the place lacks {missing} ms"
         );
     }
 }
 
-/// P9: what the store has granted is not told to have expired before it has, however long it took
-/// to be granted. The decision comes after 210 ms at least, and from there on it lasts for 200.
+/// P9: a slow grant is not reported as expired before it has. The decision comes after at least 210 ms, and the grant lasts
+/// for 200 ms from then on.
 #[tokio::test]
 async fn a_grant_that_took_longer_than_it_lasts_is_what_the_store_says() {
     let troubles = AtomicU32::new(0);
@@ -150,13 +149,13 @@ async fn a_grant_that_took_longer_than_it_lasts_is_what_the_store_says() {
     permit.forget();
 }
 
-/// P8: while the store is asked again about grants that came late, another of their batch may expire.
+/// P8: while the engine asks the store again about late grants, another grant of their batch may expire.
 #[tokio::test]
 async fn a_grant_that_expired_while_others_were_asked_for_again_is_answered_as_expired() {
     let slow = AtomicU32::new(0);
     let lockhouse = hooked(move |batch| {
         let asks = batch.commands.iter().filter(|it| it.ask().is_some());
-        // The three together, the short one again, the middle one again; then all comes at once.
+        // The three asks together are slow, then the repeats of the short and of the middle one. Later batches are not.
         let takes = match (asks.count(), slow.load(Ordering::Relaxed)) {
             (3, 0) => 60,
             (1, 1 | 2) => 200,
@@ -172,7 +171,7 @@ async fn a_grant_that_expired_while_others_were_asked_for_again_is_answered_as_e
         ask.ttl = Some(Ttl::from_ms(ttl).unwrap());
         lockhouse.acquire(ask, Duration::ZERO)
     };
-    // The three are queued behind the first, and so are one batch.
+    // The three asks are queued behind the definition, so they are one batch.
     let (defined, short, middle, long) = tokio::join!(
         lockhouse.define("s", 3),
         ask("short", 50),
@@ -185,8 +184,7 @@ async fn a_grant_that_expired_while_others_were_asked_for_again_is_answered_as_e
     }
 }
 
-/// P9: a release whose answer was lost is known by what was decided, also when the store's clock was set
-/// meanwhile.
+/// P9: a release whose answer was lost is recognized by its decision, even if the store's clock was set meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_release_whose_answer_was_lost_was_the_one_whatever_the_clock_says() {
     for hours in [-5, 0, 5] {
@@ -212,7 +210,7 @@ async fn a_release_whose_answer_was_lost_was_the_one_whatever_the_clock_says() {
     }
 }
 
-/// P10: whoever finds others looking for what has lapsed waits for them, and is not refused meanwhile.
+/// P10: a caller that finds another call looking for lapsed requests waits for it, and is not refused meanwhile.
 #[tokio::test]
 async fn an_ask_is_not_refused_while_others_end_lapsed_requests() {
     let lockhouse = slow_to_look(Duration::from_millis(100));
@@ -235,7 +233,7 @@ async fn an_ask_is_not_refused_while_others_end_lapsed_requests() {
     second.unwrap().forget();
 }
 
-/// P10: what another's look could not find yet is looked for again.
+/// P10: a caller looks again for requests that an earlier look could not find yet.
 #[tokio::test]
 async fn a_request_that_lapses_right_after_a_look_blocks_nobody() {
     let lockhouse = slow_to_look(Duration::ZERO);
@@ -250,7 +248,7 @@ async fn a_request_that_lapses_right_after_a_look_blocks_nobody() {
     semaphore.try_acquire().await.unwrap().forget();
 }
 
-/// P10: what was in the way is ended by its holder, who is late, while whoever is refused looks for it.
+/// P10: the holder, which renews late, ends the lapsed request while the refused caller looks for it.
 #[tokio::test]
 async fn an_ask_is_not_refused_for_permits_that_their_holder_frees_meanwhile() {
     for after in [30, 0] {
@@ -271,7 +269,7 @@ async fn an_ask_is_not_refused_for_permits_that_their_holder_frees_meanwhile() {
     }
 }
 
-/// The same by another process, after the look and before what it leads to.
+/// P10: another process ends the lapsed request after the refused caller's look, and before the end that it sends.
 #[tokio::test]
 async fn an_ask_is_not_refused_for_permits_that_another_process_frees_meanwhile() {
     let is_first = AtomicBool::new(true);

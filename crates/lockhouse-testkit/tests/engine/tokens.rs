@@ -1,4 +1,4 @@
-//! Access tokens, however many there are.
+//! Any number of access tokens.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use lockhouse::{Digest, Lockhouse};
 use lockhouse_core::store::{NewToken, Tokens as _};
 use lockhouse_stores::Memory;
 
-/// More than a store lists at once, and all but the last are revoked.
+/// There are more tokens than a store lists at once, and all but the last are revoked.
 #[tokio::test]
 async fn a_token_is_found_behind_ten_thousand_revoked_ones() {
     let store = Arc::new(Memory::new());

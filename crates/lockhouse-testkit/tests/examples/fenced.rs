@@ -1,4 +1,4 @@
-//! The fenced writes do what they say, also when it is too late.
+//! The fenced writes of the examples, in time and too late.
 
 use std::time::Duration;
 
@@ -44,12 +44,12 @@ macro_rules! fenced {
                     let deposit = $example::deposit(&mut database, id, 1, 10).await;
                     assert_eq!(deposit.is_ok(), done, "{deposit:?}");
                 }
-                assert_eq!(balance(&mut database).await, 30, "in spite of the lower fence");
+                assert_eq!(balance(&mut database).await, 30, "despite the lower fence");
                 first.release().await.unwrap();
                 place.clear().await;
             }
 
-            /// Though its time has passed, and somebody wants it.
+            /// The TTL has passed, and a waiter wants the permit.
             #[tokio::test]
             async fn permits_a_writer_found_held_are_not_granted_until_it_commits() {
                 let Some((place, lockhouse, mut database)) = house().await else {
@@ -74,7 +74,7 @@ macro_rules! fenced {
                 let late = $example::deposit(&mut database, &request.external_id, 1, 10);
                 let late = late.await.unwrap_err().to_string();
                 assert!(late.contains("lockhouse_not_held"), "{late}");
-                // The connection would roll back before its next statement, which is none.
+                // The connection would roll back before its next statement, but there is none.
                 database.close().await.unwrap();
                 place.clear().await;
             }

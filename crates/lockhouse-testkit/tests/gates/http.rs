@@ -1,4 +1,4 @@
-//! The tower layer over a gate in a database, which any number of servers share.
+//! The tower layer over a gate in a database that several servers share.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -18,7 +18,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 macro_rules! sql_gates {
     ($($gate:ident: $pool:ident, $database:ident, $servers:ident;)+) => {$(
-        /// Keeps the fences in a table. A pass is a transaction that has its row locked.
+        /// A gate with its fences in a table. A pass is a transaction that has its row locked.
         #[derive(Clone)]
         struct $gate($pool, SqlDialect);
 
@@ -26,7 +26,7 @@ macro_rules! sql_gates {
             type Pass = sqlx::Transaction<'static, sqlx::$database>;
             type Error = sqlx::Error;
 
-            /// The fence is committed first, so that a pass which is dropped after the write leaves it.
+            /// The fence is committed first, so that it stays if the pass is dropped after the write.
             async fn pass(&self, fence: &Fence) -> Result<Self::Pass, Refused<sqlx::Error>> {
                 let recorded = self.run(fence).await?;
                 recorded.commit().await.map_err(Refused::Failed)?;
@@ -94,7 +94,7 @@ async fn two_servers_share_a_gate_in_postgres() {
     }
 }
 
-/// How long a writer that is paused holds its permit.
+/// How long a paused writer holds its permit.
 const TTL: Duration = Duration::from_secs(2);
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn a_writer_paused_past_its_ttl_is_answered_412_at_capacity_4() {
     paused_past_its_ttl(4).await;
 }
 
-/// Each live holder writes, the newest first; only the holder whose time has passed is refused.
+/// Each live holder writes, the newest first. Only the holder whose TTL has passed is refused.
 async fn paused_past_its_ttl(capacity: u32) {
     let place = place::sqlite().await.unwrap();
     let lockhouse = place.client().await;
@@ -131,7 +131,7 @@ async fn paused_past_its_ttl(capacity: u32) {
     let stale = header(&paused);
     paused.forget();
     assert_eq!(send(&stale, "in time").await, 200);
-    // The last of them is granted the slot that the paused one has lost.
+    // The last holder is granted the slot that the paused holder has lost.
     let mut holders = Vec::new();
     for _ in 0..capacity {
         holders.push(lockhouse.semaphore("gpu").acquire().await.unwrap());
@@ -148,10 +148,10 @@ async fn paused_past_its_ttl(capacity: u32) {
     place.clear().await;
 }
 
-/// The fence of the writer that waits to be told to go on.
+/// The fence of the writer that waits for a signal.
 const SLOW: u64 = 7;
 
-/// A slow writer at one server is not overtaken at the other, and then its successor has the last word.
+/// A slow writer at one server is not overtaken at the other. Its successor writes last.
 async fn two_servers<G: Gate>(one: G, other: G) {
     let written = Arc::<Mutex<Vec<u64>>>::default();
     let (entered, released) = (Arc::new(Notify::new()), Arc::new(Notify::new()));

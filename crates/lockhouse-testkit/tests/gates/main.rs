@@ -1,4 +1,4 @@
-//! Fence gates on real servers: a writer whose hold somebody else has had since is refused.
+//! Fence gates on real servers: a writer whose hold another holder has had since is refused.
 
 #![allow(clippy::unwrap_used)]
 

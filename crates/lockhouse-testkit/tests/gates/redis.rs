@@ -64,7 +64,7 @@ impl Resource {
         call.invoke_async(&mut self.connection).await
     }
 
-    /// As the holder of `permit`, by its slot and its fence.
+    /// Publishes as the holder of `permit`, with its slot and fence.
     async fn publish_as(&mut self, permit: &Permit, text: &str) -> Result<(), RedisError> {
         let (slot, fence) = (permit.slots("gpu")[0], permit.fence("gpu").to_string());
         self.publish(slot, &fence, text).await
@@ -94,7 +94,7 @@ async fn a_paused_writer_is_refused_and_writes_nothing(place: Place) {
     resource.publish(0, &fence, "next again").await.unwrap();
     assert_eq!(resource.report().await, "next again");
 
-    // Fences are compared as numbers, also those that a double cannot hold.
+    // Fences are compared as numbers, also fences that a double cannot hold.
     for (fence, passes) in [
         ("9", true),
         ("10", true),
@@ -130,7 +130,7 @@ async fn a_writer_paused_past_its_ttl_is_refused_at_capacity_4(place: Place) {
     resource.publish_as(&paused, "in time").await.unwrap();
     let (slot, stale) = (paused.slots("gpu")[0], paused.fence("gpu").to_string());
     paused.forget();
-    // The last of them is granted the slot that the paused one has lost.
+    // The last holder is granted the slot that the paused holder has lost.
     let mut holders = Vec::new();
     for _ in 0..4 {
         holders.push(lockhouse.semaphore("gpu").acquire().await.unwrap());
@@ -138,7 +138,7 @@ async fn a_writer_paused_past_its_ttl_is_refused_at_capacity_4(place: Place) {
     assert_eq!(holders[3].slots("gpu"), [slot]);
     for holder in holders.iter().rev() {
         let text = format!("slot {}", holder.slots("gpu")[0]);
-        // In spite of the lower fence.
+        // Each write passes, despite the lower fence.
         resource.publish_as(holder, &text).await.unwrap();
         assert_eq!(resource.report().await, text);
     }

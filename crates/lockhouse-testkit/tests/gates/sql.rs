@@ -28,7 +28,7 @@ on_each_store! { row locks:
 const TTL: Duration = Duration::from_secs(2);
 const SOON: Duration = Duration::from_secs(20);
 
-/// A connection to what the holders write to.
+/// A connection to the resource of the holders.
 struct Resource {
     database: Database,
     dialect: SqlDialect,
@@ -54,7 +54,7 @@ impl Resource {
         self.database.run(how).await;
     }
 
-    /// Whether the fence is good. Any other error is a failed test.
+    /// Whether the fence passes. Any other error fails the test.
     async fn pass(&mut self, resource: &str, slot: u32, fence: u64) -> bool {
         let values = [
             Value::Text(resource),
@@ -69,7 +69,7 @@ impl Resource {
         }
     }
 
-    /// In a transaction, as a writer does: passes the gate, or rolls back.
+    /// Passes the gate in a transaction, like a writer, or rolls back.
     async fn write(&mut self, resource: &str, slot: u32, fence: u64) -> bool {
         self.begin().await;
         let passed = self.pass(resource, slot, fence).await;
@@ -134,7 +134,7 @@ async fn a_writer_paused_past_its_ttl_is_refused_at_capacity_1(place: Place) {
     let mut resource = Resource::open(&place).await;
     let (_, paused) = granted(&lockhouse, "report", "paused").await;
     assert!(resource.write("report", 0, paused).await, "in time");
-    // As it is paused, it does not renew.
+    // A paused holder does not renew.
     let next = lockhouse.semaphore("report").acquire().await.unwrap();
     assert!(resource.write("report", 0, next.fence("report")).await);
     assert!(!resource.write("report", 0, paused).await, "too late");
@@ -150,14 +150,14 @@ async fn a_writer_paused_past_its_ttl_is_refused_at_capacity_4(place: Place) {
     let mut resource = Resource::open(&place).await;
     let (slot, paused) = granted(&lockhouse, "gpu", "paused").await;
     let mut holders = Vec::new();
-    // The last of them gets what the paused one has lost.
+    // The last holder is granted the slot that the paused holder has lost.
     for _ in 0..4 {
         holders.push(lockhouse.semaphore("gpu").acquire().await.unwrap());
     }
     for holder in holders.iter().rev() {
         let (slot, fence) = (holder.slots("gpu")[0], holder.fence("gpu"));
         let passed = resource.write("gpu", slot, fence).await;
-        assert!(passed, "slot {slot}, in spite of the lower fence");
+        assert!(passed, "slot {slot}, despite the lower fence");
     }
     assert!(!resource.write("gpu", slot, paused).await, "too late");
     for holder in &holders {
@@ -205,13 +205,16 @@ async fn a_newer_writer_waits_for_one_that_is_paused_before_its_commit(place: Pl
         .await;
     paused.end("COMMIT").await;
     let older = timeout(SOON, newer).await.unwrap();
-    assert_eq!(older, 1, "it passed without seeing what was written before");
+    assert_eq!(
+        older, 1,
+        "the newer writer passed before it saw the older write"
+    );
     assert!(!paused.write("r", 0, 7).await);
     place.clear().await;
 }
 
-/// At many connections at once, each with a fence and in any order: each committed write has a fence at least as high as
-/// that of the write before.
+/// Many connections write at once, each with a fence, in any order. Each committed write has a fence at least as high as that
+/// of the write before.
 async fn nothing_older_is_committed_after_the_highest_fence(place: Place) {
     const WRITERS: u64 = 12;
     const FENCES: u64 = 120;
@@ -226,7 +229,7 @@ async fn nothing_older_is_committed_after_the_highest_fence(place: Place) {
                 runtime.unwrap().block_on(async {
                     let mut database = Database::open(&url).await;
                     if dialect == SqlDialect::Sqlite {
-                        // A writer that waits for the lock may be passed over again and again.
+                        // SQLite's lock is not fair, so a writer may wait for it for long.
                         database.run("PRAGMA busy_timeout=120000").await;
                     }
                     let mut resource = Resource { database, dialect };

@@ -1,5 +1,5 @@
-//! P8: a holder that is cut off knows before anybody else is granted what it held; and one that
-//! is cut off for a moment only goes on.
+//! P8: a holder that is cut off knows its hold to be lost before another caller is granted the permit. A holder that is cut
+//! off only for a moment goes on.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::{SOON, ask, renewed};
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// From the docs: a hold counts as lost so long before the store could end it.
+/// As documented, a hold counts as lost this long before the store can end it.
 const MARGIN: Duration = Duration::from_millis(200);
 
-/// The part of it that a busy machine may take before the holder has noticed.
+/// How much of the margin a busy machine may take before the holder has noticed.
 const BUSY: Duration = Duration::from_millis(100);
 
 macro_rules! behind_a_link {
@@ -43,7 +43,7 @@ behind_a_link!(
     a_hold_outlives_its_connection,
 );
 
-/// solid_queue #689, where a hold expired while its job ran, and nobody told it.
+/// solid_queue #689: a hold expired while its job ran, and the job did not learn it.
 async fn a_holder_that_hears_nothing_knows_before_another_is_granted(place: &Place) {
     holder_knows_in_time(place, Failure::Silent).await;
 }
@@ -87,8 +87,8 @@ async fn a_hold_outlives_a_link_that_fails_for_a_moment(place: &Place) {
     assert!(permit.release().await.unwrap().now);
 }
 
-/// Connections that fall silent and are not closed. For a database this is noticed after 9 s, so a
-/// brief hold would be lost there.
+/// Connections fall silent and are not closed. A client of a database notices that after 9 s, so a brief hold would be lost
+/// there.
 async fn a_hold_outlives_its_connection(place: &Place) {
     let (link, holder, other) = linked(place).await;
     let is_server = place.url().starts_with("http");
@@ -101,7 +101,7 @@ async fn a_hold_outlives_its_connection(place: &Place) {
     assert!(permit.release().await.unwrap().now);
 }
 
-/// A link to a place with a semaphore `s` of one permit, a client by that link, and one past it.
+/// A link to a place with a semaphore `s` of one permit, a client through the link, and a direct client.
 async fn linked(place: &Place) -> (Link, Lockhouse, Lockhouse) {
     let other = place.client().await;
     other.define("s", 1).await.unwrap();

@@ -1,4 +1,4 @@
-//! Holding, and losing: what a holder knows, and when, against when others are granted.
+//! When a holder learns that its hold is lost, compared with when other callers are granted its permit.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName};
 use tokio::time::{sleep, timeout};
 
-/// Long enough for a loaded machine; nothing waits this long unless it is broken.
+/// Long enough for a loaded machine. Only a failing test waits this long.
 const SOON: Duration = Duration::from_secs(20);
 
 fn ask(id: &str) -> Ask {
@@ -19,7 +19,7 @@ fn ask(id: &str) -> Ask {
     Ask::new(ExternalId::parse(id).unwrap(), [permit]).unwrap()
 }
 
-/// Waits until the request `id` was renewed since.
+/// Waits until the next renewal of the request `id`.
 async fn renewed(lockhouse: &Lockhouse, id: &str) {
     let expires_at = async || lockhouse.find(id).await.unwrap().expires_at;
     let first = expires_at().await;

@@ -17,7 +17,7 @@ on_each_store!(
 
 const TTL: Duration = Duration::from_secs(4);
 
-/// From the docs: a hold counts as lost so long before the store could end it.
+/// As documented, a hold counts as lost this long before the store can end it.
 const MARGIN: Duration = Duration::from_millis(400);
 
 /// A process that holds the only permit of `s`, and looks at it when it reads a line. It has just
@@ -33,7 +33,7 @@ async fn holder(url: &str, lockhouse: &Lockhouse) -> Stoppable {
     holder
 }
 
-/// Before it uses a resource that another holder has now.
+/// The stopped holder learns it before it uses a resource that another holder has now.
 async fn the_first_look_after_a_stop_past_the_ttl_says_lost(place: Place) {
     let other = place.client().await;
     let mut holder = holder(place.url(), &other).await;
@@ -49,8 +49,8 @@ async fn the_first_look_after_a_stop_past_the_ttl_says_lost(place: Place) {
     place.clear().await;
 }
 
-/// The margin is there after a stop too: no renewal is tried on the last stretch, and nobody is
-/// granted anything before the holder knows.
+/// The margin also holds after a stop: the holder tries no renewal in the margin, and no other caller is granted the permit
+/// before the holder knows.
 async fn a_stop_within_the_margin_ends_with_lost_before_anybody_is_granted(place: Place) {
     let other = place.client().await;
     let mut holder = holder(place.url(), &other).await;
@@ -66,7 +66,10 @@ async fn a_stop_within_the_margin_ends_with_lost_before_anybody_is_granted(place
     let known_at = Timestamp::now();
     let (request, _) = other.acquire(ask("next"), SOON).await.unwrap();
     let margin = request.created_at.duration_since(known_at);
-    assert!(margin.as_millis() > 0, "known only {margin:?} before");
+    assert!(
+        margin.as_millis() > 0,
+        "the holder knew it only {margin:?} before"
+    );
     let held = other.find("held").await.unwrap();
     assert_eq!(held.expires_at, Some(expires_at), "it was not renewed");
     place.clear().await;

@@ -1,8 +1,8 @@
-//! In no crate do source files import each other, not even in a larger circle.
+//! The source files of a crate do not import each other, not even in a larger circle.
 //!
 //! A file imports another if it names something that the other defines, by a path that begins with `crate`, `super`,
 //! `self` or a module, in a `use` or anywhere else. A name that a module re-exports counts as an import of the file that
-//! defines it. Method calls and macros are not followed. Modules of unit tests are passed over.
+//! defines it. Method calls and macros are not followed. Modules of unit tests are skipped.
 
 mod tokens;
 
@@ -21,7 +21,7 @@ struct Crate {
     modules: BTreeMap<ModulePath, Module>,
 }
 
-/// The names that a module declares, and those that it uses of others.
+/// The names that a module declares, and the names of other modules that it uses.
 #[derive(Default)]
 struct Module {
     file: PathBuf,
@@ -30,9 +30,9 @@ struct Module {
     items: BTreeSet<String>,
     /// Names that it brings in by `use`, with their paths.
     uses: BTreeMap<String, Vec<String>>,
-    /// The modules all of whose names it brings in.
+    /// The modules from which it brings in all names.
     globs: Vec<Vec<String>>,
-    /// All paths that it names, with those of its `use`s.
+    /// All paths that it names, including the paths of its `use`s.
     paths: Vec<Vec<String>>,
 }
 
@@ -72,7 +72,7 @@ impl Crate {
         }
     }
 
-    /// The file that defines what `path`, seen from the module `from`, names.
+    /// The file that defines the item at `path`, as seen from the module `from`.
     fn resolve(&self, from: &[String], path: &[String]) -> Option<&Path> {
         self.find(from, path, 0).map(|found| found.0)
     }
@@ -128,7 +128,7 @@ impl Crate {
                     }
                 }
                 for brought in brought_in {
-                    // Itself, or of another crate.
+                    // The path is the item itself, or of another crate.
                     if brought == path {
                         continue;
                     }
@@ -182,7 +182,7 @@ struct Reader<'a> {
     file: &'a Path,
     tokens: Vec<String>,
     at: usize,
-    /// Modules in files of their own.
+    /// Modules in separate files.
     children: Vec<(ModulePath, Option<String>)>,
 }
 
@@ -215,7 +215,7 @@ impl Reader<'_> {
             && after.get(1).is_some_and(|token| token == "mod")
     }
 
-    /// Passes over the next module, with its body.
+    /// Skips the next module, with its body.
     fn skip_module(&mut self) {
         let mut depth = 0;
         while let Some(token) = self.next() {
@@ -251,7 +251,7 @@ impl Reader<'_> {
                 "{" => depth += 1,
                 "}" if depth == 0 => break,
                 "}" => depth -= 1,
-                // A module of tests may use what its parent's file is there for.
+                // A module of tests may use its parent's file.
                 "#" if self.is_module_of_tests() => self.skip_module(),
                 "mod" if self.peek(1) == ";" || self.peek(1) == "{" => {
                     let name = self.next().unwrap_or_default();
@@ -282,7 +282,7 @@ impl Reader<'_> {
         self.all.modules.insert(path, module);
     }
 
-    /// Reads what follows `use`, behind `before`.
+    /// Reads the tree after `use` and `before`.
     fn use_tree(&mut self, before: Vec<String>, module: &mut Module) {
         let mut path = before;
         loop {
@@ -324,7 +324,7 @@ impl Reader<'_> {
     }
 }
 
-/// Circles of files of the crate with the root `file`: in each the imports that close it, with a name of each as an example.
+/// The circles of files in the crate with the root `file`. Each is the imports that close it, with one name of each import.
 fn circles(file: &Path) -> Vec<Vec<String>> {
     let all = Crate::read(file);
     let imports = all.imports();
@@ -393,8 +393,8 @@ fn no_files_import_each_other_in_a_circle() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// The checker is checked: two files that import each other through a re-export are found, and three in a circle. An import in
-/// one direction is not, nor one by a module of tests.
+/// The check finds two files that import each other through a re-export, and three files in a circle. It does not report an
+/// import in one direction, nor an import by a module of tests.
 #[test]
 fn files_that_import_each_other_are_found() {
     let folder = new_folder();

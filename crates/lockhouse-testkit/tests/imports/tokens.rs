@@ -59,7 +59,7 @@ pub(crate) fn tokens(source: &str) -> Vec<String> {
             }
             at += end.len();
         } else if c == '\'' {
-            // A character, or else a lifetime.
+            // The quote begins a character, or else a lifetime.
             if chars.get(at + 1) == Some(&'\\') {
                 at += 3;
                 while chars.get(at).is_some_and(|c| *c != '\'') {

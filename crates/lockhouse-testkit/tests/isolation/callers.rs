@@ -1,4 +1,4 @@
-//! Calls for what is locked, and calls of strangers.
+//! Calls that need locked rows, and calls of strangers.
 
 use std::future::Future;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::rows::{LOCKED, STRANGERS};
 
-/// How long each rests after its calls. Without a rest they would only keep the processors busy.
+/// How long each caller rests after its calls. Without a rest, callers would only keep the processors busy.
 const REST: Duration = Duration::from_millis(100);
 
 /// The strangers' calls.
@@ -40,7 +40,7 @@ impl Calls {
     }
 }
 
-/// Has strangers and others call until `done`.
+/// Runs the calls of strangers and of concerned callers until `done`.
 pub(crate) async fn call_for(
     engines: &[Lockhouse],
     phase: &str,
@@ -92,7 +92,7 @@ async fn stranger(
     }
 }
 
-/// Renews its own request, which holds a permit of a semaphore of which something is locked.
+/// Renews its own request, which holds a permit of a semaphore with a locked row.
 async fn neighbour(
     engine: &Lockhouse,
     engine_number: usize,
@@ -109,8 +109,8 @@ async fn neighbour(
     }
 }
 
-/// Acquires and releases a permit of this customer's key, new in every other round, and one of the
-/// semaphore that all keys share.
+/// Acquires and releases a permit of this customer's key, which is new in every other round, and a permit of the semaphore
+/// that all keys share.
 async fn customer(
     engine: &Lockhouse,
     own_id: String,
@@ -142,7 +142,7 @@ async fn customer(
     }
 }
 
-/// Calls for what is locked, together with a semaphore that is not. Its calls may fail.
+/// Calls for locked rows, together with a semaphore that is not locked. Its calls may fail.
 async fn concerned(engine: &Lockhouse, own_id: String, number: usize, is_over: &AtomicBool) {
     let (held, name) = (format!("held-{number}"), format!("locked-{number}"));
     let (owner, free) = (format!("owner-{number}"), format!("stranger-{number}"));
@@ -186,8 +186,7 @@ async fn concerned(engine: &Lockhouse, own_id: String, number: usize, is_over: &
     }
 }
 
-/// Creates a semaphore by its first use, another by its definition, and a session. Their keys are in
-/// the gaps.
+/// Creates a semaphore by its first use, another one by a definition, and a session. Their keys are in the locked gaps.
 async fn create(engine: &Lockhouse, own_id: &str, round: u32) {
     let name = format!("new/f-{own_id}-{round}");
     let used = engine.semaphore(&name);

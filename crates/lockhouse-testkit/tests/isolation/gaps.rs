@@ -1,4 +1,4 @@
-//! Calls that have to make a row in a locked gap.
+//! Calls that have to insert a row into a locked gap.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::rows::{Rows, lock, set_up};
 
-/// The error is not the database's own, and says what to look for. PostgreSQL locks no gaps.
+/// The error tells the operator what to look for, without the database's text. PostgreSQL locks no gaps.
 pub(crate) async fn calls_in_locked_gaps_are_refused_and_succeed_once_they_are_free(place: Place) {
     let lockhouse = place.client().await;
     set_up(&lockhouse).await;
@@ -32,7 +32,7 @@ pub(crate) async fn calls_in_locked_gaps_are_refused_and_succeed_once_they_are_f
         async {
             let permit = ask("gap-1-c", "locked-0").try_acquire().await;
             let took = began.elapsed();
-            // Once the first calls have given up.
+            // The first calls have given up by this time.
             sleep(Duration::from_secs(12)).await;
             for lock in &mut locks {
                 lock.run("ROLLBACK").await;
@@ -66,7 +66,7 @@ pub(crate) async fn calls_in_locked_gaps_are_refused_and_succeed_once_they_are_f
     place.clear().await;
 }
 
-/// One call for each of the gaps, or more.
+/// At least one call for each gap.
 async fn call(lockhouse: &Lockhouse, round: u32) -> Vec<(&'static str, Result<(), Error>)> {
     let acquire = |id: &str, name| {
         let ask = lockhouse.request_with_id(format!("{id}-{round}"));

@@ -1,4 +1,4 @@
-//! A semaphore's row that other processes use in turn, so that it is seldom free but nobody keeps it.
+//! A semaphore's row that other processes use in turn. It is seldom free, but no process keeps it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,17 +10,18 @@ use tokio::time::{sleep, timeout};
 
 use crate::rows::{Rows, lock, lock_statement, set_up};
 
-/// How many sessions use the row, and for how long each time.
+/// How many sessions use the row.
 const SESSIONS: usize = 3;
+/// How long a session uses the row each time.
 const USED_FOR: Duration = Duration::from_millis(120);
 
-/// A call waits for the sessions before it, some tries long.
+/// A call waits for the sessions before it, for several tries.
 const LONGEST_CALL: Duration = Duration::from_secs(4);
 
 const CALLS: u32 = 8;
 
-/// P13. While another row is locked, an engine looks for locked rows before it waits for them. A row that
-/// others use in turn looks locked whenever it looks.
+/// P13. While another row is locked, an engine looks for locked rows before it waits for them. A row that others use in turn
+/// seems locked at every look.
 pub(crate) async fn a_row_that_others_use_in_turn_is_served_while_another_is_locked(place: Place) {
     let engine = place.client().await;
     set_up(&engine).await;
@@ -29,7 +30,7 @@ pub(crate) async fn a_row_that_others_use_in_turn_is_served_while_another_is_loc
     let sessions = join_all((0..SESSIONS).map(|_| use_in_turn(&place, &is_over)));
     let renewals = async {
         while !is_over.load(Ordering::Relaxed) {
-            // It needs the locked row, and its caller gives up.
+            // The renewal needs the locked row, and its caller gives up.
             let renewal = engine.renew("held-1", None);
             let _ = timeout(Duration::from_secs(1), renewal).await;
         }

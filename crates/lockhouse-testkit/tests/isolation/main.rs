@@ -1,16 +1,14 @@
 //! P13: a row that another transaction keeps locked delays only the calls that need that row.
 //!
-//! An application keeps three rows locked, as one does that reads them with `FOR SHARE` in a long
-//! transaction, or a peer that is frozen in the middle of one. All the while, callers at one engine or
-//! at two call for those rows, so that they share batches with strangers. The strangers must
-//! see no error, no lost hold, and no call over 1.5 s.
+//! An application keeps three rows locked, like one that reads them with `FOR SHARE` in a long transaction, or like a peer that
+//! is frozen in a transaction. Meanwhile callers at one engine or at two ask for those rows, so that they share batches with
+//! strangers. The strangers must see no error, no lost hold, and no call over 1.5 s.
 //!
-//! On a machine that is busy with other things, all calls take longer. So a call may take longer by what
-//! the callers took without the locks, or by four plain commits, whichever is more. It waits for up to
-//! four commits: of the batch before its own, of another engine on the same row, of new semaphores, and
-//! its own.
+//! On a busy machine all calls take longer. So a call may take longer by the time that the callers took without the locks, or
+//! by four plain commits, whichever is more. A call waits for up to four commits: of the batch before its own, of another
+//! engine on the same row, of new semaphores, and its own.
 //!
-//! `LOCKHOUSE_ISOLATION_MS` says for how long the rows are locked (6 s).
+//! `LOCKHOUSE_ISOLATION_MS` is the time for which the rows are locked (6 s).
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +35,7 @@ use rows::{Rows, lock, set_up};
 
 const LONGEST_CALL: Duration = Duration::from_millis(1_500);
 
-/// For how many commits a call may wait, one after the other.
+/// How many commits a call may wait for, one after the other.
 const COMMITS: u32 = 4;
 
 on_each_store! { row locks:

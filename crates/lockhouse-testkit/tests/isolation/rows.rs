@@ -11,7 +11,7 @@ pub(crate) const LOCKED: usize = 3;
 
 pub(crate) const STRANGERS: usize = 16;
 
-/// Which rows are locked.
+/// The kinds of rows that are locked.
 #[derive(Clone, Copy)]
 pub(crate) enum Rows {
     Requests,
@@ -39,7 +39,7 @@ impl Rows {
         )
     }
 
-    /// How many are locked.
+    /// How many rows or gaps are locked.
     pub(crate) fn many(self) -> usize {
         match self {
             Rows::NameGap | Rows::OwnerGap | Rows::PatternGap => 1,

@@ -13,10 +13,10 @@ use crate::queue::{Served, ask, hold, until_waiting};
 
 const A_MOMENT: Duration = Duration::from_millis(5);
 
-/// Until a waiter has been entered in the line, and the next one comes more than the window and a commit later.
+/// A waiter has been entered in the line by then, and the next one comes more than the window and a commit later.
 const APART: Duration = Duration::from_millis(700);
 
-/// Longer than free permits are left to a process that does not come for them.
+/// Longer than free permits are left to a process that does not claim them.
 const PASSED_OVER: Duration = Duration::from_millis(1_500);
 
 on_each_store!(
@@ -65,7 +65,7 @@ async fn an_ask_for_two_semaphores_keeps_its_place_on_both(place: Place) {
     waiters.push(served.waits(&one, ask("for-y", &[y]), A_MOMENT));
     sleep(APART).await;
     one.release("holds-y").await.unwrap();
-    // The one that asks for both lacks x, and says so.
+    // The waiter for both lacks x, and its process writes that into the line.
     sleep(PASSED_OVER).await;
     assert!(served.ids().is_empty(), "{:?}", served.ids());
     one.release("holds-x").await.unwrap();
@@ -116,7 +116,7 @@ async fn a_writer_comes_between_the_readers_of_another_process(place: Place) {
         tokio::spawn(async move { reader.read().await })
     });
     until_waiting(&place, "rw", 4).await;
-    // There is room for the readers, but for the writer before them.
+    // The readers would have room, but the writer is before them.
     sleep(PASSED_OVER).await;
     assert!(!later.iter().any(JoinHandle::is_finished));
     let refused = readers.try_read().await.unwrap_err();
@@ -132,7 +132,7 @@ async fn a_writer_comes_between_the_readers_of_another_process(place: Place) {
     place.clear().await;
 }
 
-/// As clients of a server do, each call begins before the one before it ends.
+/// Each call begins before the previous call ends, as clients of a server do.
 async fn a_waiter_that_calls_again_keeps_its_place_against_another_process(place: Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();

@@ -1,4 +1,4 @@
-//! A line that makes no sense breaks none of P1 to P7: it decides the order only.
+//! A malformed line breaks none of P1 to P7, as the line decides only the order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,7 +18,7 @@ const CAPACITY: u32 = 3;
 
 const HOLDS_EACH: u32 = 25;
 
-/// Texts of a line, and what looks like one.
+/// Texts of lines, and texts that look like lines.
 fn garbage(random: &mut fastrand::Rng) -> String {
     let number = |random: &mut fastrand::Rng| match random.u8(0..6) {
         0 => i64::MAX.to_string(),
@@ -42,7 +42,7 @@ fn garbage(random: &mut fastrand::Rng) -> String {
     }
 }
 
-/// Holds again and again; everything that it was granted.
+/// Holds again and again. Returns all its grants.
 fn holds(lockhouse: &Lockhouse, who: String, held: &Arc<AtomicU32>) -> JoinHandle<Vec<Request>> {
     let (lockhouse, held) = (lockhouse.clone(), Arc::clone(held));
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! A process that dies while its callers wait holds nobody up for long.
+//! A process that dies while its callers wait delays other waiters only briefly.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::queue::{Doomed, Served, ask, hold, until_waiting};
 
 const A_MOMENT: Duration = Duration::from_millis(5);
 
-/// A process that is alive claims within its pause of 500 ms between polls, and a busy machine may add as much.
+/// A live process claims within its pause of 500 ms between polls, and a busy machine may add as much.
 const SOON: Duration = Duration::from_secs(1);
 
 on_each_store!(
@@ -22,13 +22,13 @@ on_each_store!(
 /// The grants to waiters behind those of dead processes.
 struct Seen {
     served: Served,
-    /// How long each waiter that is alive was granted after the one before it, or after the release.
+    /// How long after the grant before it, or after the release, each live waiter was granted.
     pauses: Vec<Duration>,
     /// The most entries of the line that were left after the first grant.
     left: usize,
 }
 
-/// These wait in the line, in their order, and the first `dead` of them die.
+/// Lets `waiting` processes wait in the line, and kills the first `dead` of them.
 async fn pause(place: &Place, waiting: u32, dead: u32) -> Seen {
     let holder = place.client().await;
     holder.define("s", 1).await.unwrap();
@@ -77,7 +77,7 @@ async fn six_dead_of_twelve_are_passed_over(place: Place) {
     place.clear().await;
 }
 
-/// The first grant takes the entries of all of them out of the line.
+/// The first grant removes the entries of all dead processes from the line.
 async fn dead_processes_delay_the_line_once(place: Place) {
     let Seen {
         served,

@@ -1,4 +1,4 @@
-//! P11 over all processes: several engines on one store, as several servers or programs have.
+//! P11 over all processes: several engines on one store, like several servers or programs.
 
 mod across;
 mod corrupt;

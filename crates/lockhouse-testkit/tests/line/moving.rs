@@ -1,4 +1,4 @@
-//! Callers whose process stops or dies ask again at another, and stand where they stood.
+//! Callers whose process stops or dies ask again at another process, and keep their places.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const A_MOMENT: Duration = Duration::from_millis(5);
 /// The next waiter comes more than the window and a commit later.
 const APART: Duration = Duration::from_millis(700);
 
-/// By then a new waiter has its old place.
+/// A caller that asks again has its old place after this time.
 const SETTLED: Duration = Duration::from_millis(1_500);
 
 on_each_store!(
@@ -40,7 +40,7 @@ async fn waiters_of_a_process_that_stops_keep_their_places(place: Place) {
     stops.hand_over_waiters().await;
     calls.iter().for_each(tokio::task::JoinHandle::abort);
     stops.close().await;
-    // The later one asks first, at a process that has just started.
+    // The second waiter asks first, at a process that has just started.
     let starts = place.client().await;
     for (at, id) in [(&starts, "2"), (&stays, "1"), (&starts, "4")] {
         waiters.push(served.waits(at, ask(id, &[("s", 1)]), A_MOMENT));
@@ -69,7 +69,7 @@ async fn a_waiter_of_a_process_that_dies_keeps_its_place(place: Place) {
     let (served, mut waiters) = (Served::default(), Vec::new());
     waiters.push(served.waits(&stays, ask("2", &[("s", 1)]), A_MOMENT));
     until_waiting(&place, "s", 2).await;
-    // Its waiter has been published.
+    // The dying process has published its waiter by this time.
     sleep(SETTLED).await;
     drop(dies);
     waiters.push(served.waits(&stays, ask("1", &[("s", 1)]), A_MOMENT));

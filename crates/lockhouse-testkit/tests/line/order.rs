@@ -46,7 +46,7 @@ async fn six_processes_are_served_in_the_order_in_which_they_came(place: Place) 
     place.clear().await;
 }
 
-/// Each polls seldom by then, and the line moves on every few milliseconds.
+/// Each process polls seldom after such a time, and then the line moves every few milliseconds.
 async fn sixteen_processes_that_stood_still_are_served_in_their_order(place: Place) {
     let holder = place.client().await;
     holder.define("s", 1).await.unwrap();
@@ -143,7 +143,7 @@ async fn a_large_ask_is_not_starved_by_small_ones_elsewhere(place: Place) {
         .collect();
     for i in 0..3 {
         one.release(format!("held-{i}")).await.unwrap();
-        // The large one cannot use the free permits, and says so.
+        // The large waiter cannot use the free permits, and its process writes that into the line.
         sleep(Duration::from_millis(900)).await;
         assert!(i == 2 || served.ids().is_empty(), "{:?}", served.ids());
     }

@@ -1,4 +1,4 @@
-//! Callers that wait at engines of their own.
+//! Callers that wait, each at a separate engine.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 /// Longer than any test waits.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// A waiter has been entered in the line by then.
+/// A waiter has been entered in the line after this time.
 pub(crate) const REGISTERED: Duration = Duration::from_millis(400);
 
 pub(crate) fn ask(id: &str, permits: &[(&str, u32)]) -> Ask {
@@ -37,10 +37,11 @@ pub(crate) async fn hold(lockhouse: &Lockhouse, id: &str, permits: &[(&str, u32)
     granted.unwrap();
 }
 
-/// Free permits are left to the next process of a line for 700 ms. Less, since that is by the store's clock, from the commit on.
+/// Free permits are left to the next process of a line for 700 ms. This is less, as the store's clock measures that from the
+/// commit on.
 const LEFT_FOR: Duration = Duration::from_millis(600);
 
-/// In which order requests were granted, and when.
+/// The order of grants, with their times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Served(Arc<Mutex<Vec<(String, Instant)>>>);
 
@@ -69,8 +70,8 @@ impl Served {
             .collect()
     }
 
-    /// Asserts that the requests were granted in the order of `expected`, from `since` on. One whose process did not take the
-    /// permit for as long as it was left to it, as happens on a busy machine, may have been passed.
+    /// Asserts that the requests were granted in the order of `expected`, from `since` on. A waiter may have been passed over if
+    /// its process did not claim the permit in time, as happens on a busy machine.
     pub(crate) fn in_order<T: AsRef<str>>(&self, mut since: Instant, expected: &[T]) {
         let granted = self.0.lock().unwrap();
         let mut left: Vec<&str> = expected.iter().map(AsRef::as_ref).collect();
@@ -93,13 +94,13 @@ impl Served {
 pub(crate) struct Waiter(JoinHandle<(Request, Instant)>);
 
 impl Waiter {
-    /// When it was granted, once it has released.
+    /// Waits for the release. Returns the time of the grant.
     pub(crate) async fn granted(self) -> Instant {
         self.0.await.unwrap().1
     }
 }
 
-/// A caller that waits at an engine with its own runtime, which ends without a word when this is dropped.
+/// A caller that waits at an engine with its own runtime. Dropping it ends the runtime abruptly, like a killed process.
 pub(crate) struct Doomed {
     _ends: oneshot::Sender<()>,
 }
@@ -114,7 +115,7 @@ impl Doomed {
                     let granted = lockhouse.acquire(ask(&id, &[("s", 1)]), LONG).await;
                     panic!("{granted:?}, and it should have died before");
                 });
-                // Dropped, or it would be answered.
+                // The runtime is dropped during the call, which therefore gets no answer.
                 let _ = ended.await;
                 drop(waits);
             });
@@ -124,7 +125,7 @@ impl Doomed {
     }
 }
 
-/// Waits until so many callers wait for `name`, as a process sees it that none of them waits at.
+/// Waits until a process without waiters sees `waiting` callers wait for `name`.
 pub(crate) async fn until_waiting(place: &Place, name: &str, waiting: u32) {
     let observer = place.client().await;
     let begun = Instant::now();

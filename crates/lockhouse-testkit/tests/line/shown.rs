@@ -70,7 +70,7 @@ async fn waiters_of_two_processes_are_listed_in_order_by_a_third(place: Place) {
         waiters.push(served.waits(at, wants, A_MOMENT));
         let is_there = |waiters: &[Waiter]| waiters.iter().any(|w| w.external_id == id);
         listed(at, Duration::from_secs(5), is_there).await;
-        // The list of another process is late by the time of its write.
+        // Other processes see a list only after its write.
         sleep(Duration::from_millis(300)).await;
     }
     for client in [&three, &one, &two] {
@@ -87,7 +87,7 @@ async fn waiters_of_two_processes_are_listed_in_order_by_a_third(place: Place) {
         let lacking: [Vec<String>; 2] = [lacks(first), lacks(second)];
         assert_eq!(lacking, [vec!["s"], vec!["s", "t"]]);
         for waiter in &waiters {
-            // The store's clock may be another machine's.
+            // The store's clock may be that of another machine.
             let since = waiter.since.duration_since(begun).as_secs_f64();
             assert!((-1.0..30.0).contains(&since), "{waiter:#?}");
         }
@@ -112,7 +112,7 @@ async fn the_waiters_of_a_dead_process_vanish(place: Place) {
     })
     .await;
     drop(doomed);
-    // It is not counted for longer than two writes of a list take.
+    // The dead waiter is counted for at most the time of two writes of a list.
     let begun = Instant::now();
     until_waiting(&place, "s", 0).await;
     let took = begun.elapsed();

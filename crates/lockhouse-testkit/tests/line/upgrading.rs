@@ -1,5 +1,5 @@
-//! Two versions at work on one database, of which the older knows no line: it writes rows as it always did, and leaves
-//! the line as it finds it. SQLite refuses older programs, and Redis has no older schema.
+//! Two versions work on one database. The older version has no line: it writes rows as always, and leaves the line unchanged.
+//! SQLite refuses older programs, and Redis has no older schema.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -33,7 +33,7 @@ async fn two_versions_are_safe_and_all_new_ones_are_fair_on_postgres() {
     safe_then_fair(place::postgres().await).await;
 }
 
-/// P1, P2, P7 while both are at work; P11 from when the older one has gone.
+/// P1, P2, P7 while both versions work, and P11 after the older one has ended.
 async fn safe_then_fair(place: Option<Place>) {
     let Some(place) = place else { return };
     let servers = [place.client().await, place.client().await];
@@ -84,7 +84,7 @@ async fn safe_then_fair(place: Option<Place>) {
     place.clear().await;
 }
 
-/// Waits, holds and releases again and again; what it was granted.
+/// Waits, holds and releases again and again. Returns its grants.
 fn holds(lockhouse: &Lockhouse, who: usize, held: &Arc<AtomicU32>) -> JoinHandle<Vec<Request>> {
     let (lockhouse, held) = (lockhouse.clone(), Arc::clone(held));
     tokio::spawn(async move {
@@ -103,7 +103,7 @@ fn holds(lockhouse: &Lockhouse, who: usize, held: &Arc<AtomicU32>) -> JoinHandle
     })
 }
 
-/// P1, as the holders see it.
+/// Holds for a moment, and checks P1 by the number of holders.
 async fn is_held_for_a_moment(held: &AtomicU32) {
     let live = held.fetch_add(1, Ordering::SeqCst) + 1;
     assert!(live <= CAPACITY, "P1: {live} of {CAPACITY} are held");
@@ -111,8 +111,7 @@ async fn is_held_for_a_moment(held: &AtomicU32) {
     held.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Writes as a process of the version before the line does, with polling in place of waiting.
-/// Returns the fences of its grants.
+/// Writes like a process of the version before the line, which polls instead of waiting. Returns the fences of its grants.
 async fn older_version(
     place: &Place,
     who: u32,

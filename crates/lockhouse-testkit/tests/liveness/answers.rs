@@ -13,7 +13,7 @@ on_each_database! {
     the_owner_is_bound,
     a_query_that_the_database_refuses_means_unknown,
     a_check_only_reads,
-    a_connection_that_is_killed_is_made_anew,
+    a_killed_connection_is_replaced,
 }
 
 async fn one_is_alive_zero_and_no_row_are_gone_and_all_else_is_unknown(jobs: &Jobs) {
@@ -95,8 +95,8 @@ async fn a_check_only_reads(jobs: &Jobs) {
     assert_eq!(verdict(&check, "job-1").await, Alive);
 }
 
-/// One question may get no answer; not the next.
-async fn a_connection_that_is_killed_is_made_anew(jobs: &Jobs) {
+/// Only the query on the killed connection may get no answer.
+async fn a_killed_connection_is_replaced(jobs: &Jobs) {
     let check = jobs.check("SELECT state FROM jobs WHERE id = ?");
     assert_eq!(verdict(&check, "job-1").await, Alive);
     jobs.kill_the_others().await;

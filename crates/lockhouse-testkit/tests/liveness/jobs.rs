@@ -1,4 +1,4 @@
-//! A database of somebody's, with jobs in it.
+//! An application's database with a table of jobs.
 
 use std::time::Duration;
 
@@ -27,14 +27,14 @@ pub(crate) enum Jobs {
     Sqlite(TempDir),
 }
 
-/// Somebody else's connection.
+/// Another session of the application.
 pub(crate) enum Session {
     MySql(MySqlConnection),
     Postgres(PgConnection),
     Sqlite(File),
 }
 
-/// One test a database.
+/// Makes one test for each database.
 macro_rules! on_each_database {
     ($($test:ident,)*) => {
         mod mysql {
@@ -158,7 +158,7 @@ impl Jobs {
                     .await
                     .unwrap();
                 for id in ids {
-                    // It may have gone by itself.
+                    // The session may have ended by itself.
                     let kill = format!("KILL {id}");
                     let _ = raw_sql(&kill).execute(&mut session).await;
                 }

@@ -1,4 +1,4 @@
-//! Databases that don't answer: a check does not know, soon enough, and goes on when they do.
+//! Databases that do not answer. A check soon returns "unknown", and works again when the database does.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use crate::jobs::{Jobs, on_each_database, verdict};
 
-/// A check is given up on after that, from outside.
+/// The caller of a check gives it up after this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 on_each_database! {
@@ -16,7 +16,7 @@ on_each_database! {
     a_question_that_takes_for_ever_is_given_up,
 }
 
-/// The table is locked by whoever changes it, so that not even readers get to it.
+/// Another session locks the table exclusively, so that not even readers get to it.
 async fn a_question_that_waits_for_a_lock_is_given_up(jobs: &Jobs) {
     let check = jobs.check("SELECT state FROM jobs WHERE id = ?");
     assert_eq!(verdict(&check, "job-1").await, Alive);
@@ -29,7 +29,7 @@ async fn a_question_that_waits_for_a_lock_is_given_up(jobs: &Jobs) {
     assert_eq!(verdict(&check, "job-1").await, Alive);
 }
 
-/// And is not left running behind.
+/// The database does not go on with the query.
 async fn a_question_that_takes_for_ever_is_given_up(jobs: &Jobs) {
     let numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)";
     let check = jobs.check(&format!(
@@ -41,7 +41,7 @@ async fn a_question_that_takes_for_ever_is_given_up(jobs: &Jobs) {
     jobs.nobody_asks(PATIENCE).await;
 }
 
-/// Somebody takes the connection, and says nothing.
+/// A server accepts the connection, and sends nothing.
 #[tokio::test]
 async fn a_server_that_says_nothing_is_given_up() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -56,7 +56,7 @@ async fn a_server_that_says_nothing_is_given_up() {
     }
 }
 
-/// Nor is a port where nobody listens.
+/// Nobody listens on the port.
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unknown() {
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -6,7 +6,7 @@ use lockhouse_core::store::Kind;
 use lockhouse_testkit::private_server::PrivateServer;
 use lockhouse_testkit::redis::connect;
 
-/// A caller that waits for a connection harms nobody, so it is told apart from a server that is out.
+/// A caller that waits for a connection harms nobody, so the error differs from that of a server that is down.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_without_a_connection_left_is_found_crowded() {
     let Some(server) = PrivateServer::start("redis") else {
@@ -20,7 +20,7 @@ async fn a_redis_without_a_connection_left_is_found_crowded() {
     let () = one.query_async(&mut taken).await.unwrap();
     let store = lockhouse_stores::open(place.url()).unwrap();
     let until = Instant::now() + Duration::from_secs(9);
-    // Those that have just gone still count for a moment.
+    // Closed connections still count for a moment.
     let error = loop {
         match store.ready().await {
             Err(error) if error.kind() == Kind::Crowded => break error,

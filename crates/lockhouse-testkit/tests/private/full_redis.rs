@@ -6,7 +6,7 @@ use lockhouse::Code;
 use lockhouse_testkit::private_server::PrivateServer;
 use lockhouse_testkit::redis::connect;
 
-/// Another application of the server may have filled it.
+/// Another application of the server may have filled its memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_redis_renews_and_releases() {
     for server in ["redis", "valkey"] {

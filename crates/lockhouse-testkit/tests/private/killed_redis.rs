@@ -1,5 +1,5 @@
-//! P1, P2, P3, P7, P9: a Redis server that is killed and restarted, and one that stands still, lose no grant that was answered, and
-//! every caller has the one true answer.
+//! P1, P2, P3, P7, P9: a Redis server that is killed and restarted, or stands still, loses no answered grant, and every caller
+//! gets the true answer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn survive(server: &'static str) {
         }
         sleep(Duration::from_secs(1)).await;
         server.signal("STOP");
-        // Longer than a call waits for an answer, and than a write may be late.
+        // This is longer than a call waits for an answer, and than a write may be late.
         sleep(Duration::from_secs(4)).await;
         server.signal("CONT");
         sleep(Duration::from_secs(1)).await;
@@ -64,7 +64,7 @@ async fn survive(server: &'static str) {
     place.clear().await;
 }
 
-/// The ids that were granted, with their fences. An error is for a caller that could not be told in time: it asks again.
+/// Returns the granted ids, with their fences. A caller that gets an error instead of an answer in time asks again.
 async fn acquire_and_release(
     lockhouse: &Lockhouse,
     caller: usize,

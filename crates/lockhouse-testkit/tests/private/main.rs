@@ -1,4 +1,4 @@
-//! Stores on servers that are set up in ways that the shared ones are not.
+//! Stores on private servers with unusual settings.
 
 mod crowded_redis;
 mod full_redis;

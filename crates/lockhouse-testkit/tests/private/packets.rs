@@ -7,7 +7,7 @@ use lockhouse::{Code, Lockhouse};
 use lockhouse_testkit::place::Place;
 use lockhouse_testkit::private_server::PrivateServer;
 
-/// As little as leaves room for each command alone.
+/// Just enough for each command alone.
 const SMALL: &str = "SET GLOBAL max_allowed_packet=16384";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn batches_fit_a_small_packet(server: &'static str) {
     place.clear().await;
 }
 
-/// Those who wait are looked for by the names of what they wait for, all at once.
+/// One query looks for all waited-for semaphores by their names.
 async fn many_names_are_watched_in_pieces(place: &Place, lockhouse: &Lockhouse) {
     let names: Vec<_> = (0..60).map(|i| format!("{}{i}", "w".repeat(200))).collect();
     let mut held = Vec::new();
@@ -64,7 +64,7 @@ async fn many_names_are_watched_in_pieces(place: &Place, lockhouse: &Lockhouse) 
         let request = lockhouse.request().permits(name, 1);
         request.wait(Duration::from_secs(60)).acquire()
     });
-    // Another process gives them back, so that nothing but the look finds it.
+    // Another process releases them, so that only polling finds them.
     let given_back = async {
         while lockhouse.status(&names[59]).await.unwrap().waiting == 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;

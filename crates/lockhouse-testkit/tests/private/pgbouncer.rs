@@ -16,7 +16,7 @@ const POSTGRES: &str = "LOCKHOUSE_TEST_POSTGRES_URL";
 
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
 
-/// It refuses to run as root.
+/// PgBouncer's user, as it refuses to run as root.
 const USER: &str = "postgres";
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn sessions_that_are_pooled_by_transaction_are_refused() {
     }
 }
 
-/// Also after other clients had the server's sessions.
+/// Other clients use the server's sessions before.
 #[tokio::test]
 async fn sessions_that_are_pooled_whole_are_used() {
     let Some((place, pooler)) = behind("session").await else {
@@ -51,7 +51,7 @@ async fn sessions_that_are_pooled_whole_are_used() {
     place.clear().await;
 }
 
-/// A database, and a pooler before it; None where either is missing.
+/// A database, and a pooler before it. `None` if either is missing.
 async fn behind(mode: &str) -> Option<(Place, Pooler)> {
     let server = server_url(POSTGRES)?;
     if !std::path::Path::new(PROGRAM).exists() {
@@ -59,7 +59,7 @@ async fn behind(mode: &str) -> Option<(Place, Pooler)> {
             std::env::var_os("LOCKHOUSE_TEST_FULL").is_none(),
             "PgBouncer is not installed, and a full run leaves nothing out; use scripts/test"
         );
-        // Past the test harness's capture, so that it is seen.
+        // Written past the test harness's capture, so that people see it.
         let _ = writeln!(std::io::stderr(), "left out: PgBouncer is not installed");
         return None;
     }
@@ -125,7 +125,7 @@ impl Pooler {
         }
     }
 
-    /// The URL of `place` by way of this.
+    /// The URL of `place` through the pooler.
     fn url(&self, place: &Place) -> String {
         let mut url = url::Url::parse(place.url()).unwrap();
         url.set_port(Some(self.port)).unwrap();

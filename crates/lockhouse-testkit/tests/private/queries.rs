@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 const WAITERS: u32 = 1_000;
 
-/// The figure that the design allows. PostgreSQL's is of transactions.
+/// The most queries that the design allows. On PostgreSQL they are transactions.
 const MOST_A_SECOND: f64 = 25.0;
 
 const COUNTED_FOR: Duration = Duration::from_secs(20);
@@ -35,7 +35,7 @@ async fn cost_few_queries(server: &'static str) {
     let held = held.without_ttl().acquire().await.unwrap();
     let waiters: Vec<_> = (0..WAITERS).map(|i| wait(&lockhouse, i)).collect();
     until_all_wait(&lockhouse).await;
-    // PostgreSQL counts up to 10 s late what was done before.
+    // PostgreSQL's statistics are up to 10 s late.
     sleep(Duration::from_secs(12)).await;
     let (before, begun) = (statements(place.url()).await, Instant::now());
     sleep(COUNTED_FOR).await;

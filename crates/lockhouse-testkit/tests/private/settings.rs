@@ -6,7 +6,7 @@ use lockhouse::store::{Holders, Page, Purge};
 use lockhouse_testkit::private_server::PrivateServer;
 use lockhouse_testkit::{conformance, place::Place};
 
-/// Of MySQL and MariaDB; each server is given those that it knows.
+/// Settings of MySQL and MariaDB. Each server gets the settings that it knows.
 const MYSQL: &[&str] = &[
     "SET GLOBAL max_join_size=1",
     "SET GLOBAL sql_big_selects=0",
@@ -46,7 +46,7 @@ const MYSQL: &[&str] = &[
     "SET GLOBAL sql_select_limit=1",
 ];
 
-/// For every role, whatever the database. The timeouts leave the test time to make its databases.
+/// Settings of every role on every database. The timeouts leave the test time to create its databases.
 const POSTGRES: &[&str] = &[
     "ALTER SYSTEM SET statement_timeout='3s'",
     "ALTER SYSTEM SET transaction_timeout='3s'",
@@ -99,7 +99,7 @@ async fn settings_of_a_postgres_18_server_change_no_result() {
     changes_no_result("postgres18", POSTGRES).await;
 }
 
-/// Each on its own database.
+/// Runs each function on a separate database.
 macro_rules! all_hold {
     ($server:expr; $($rule:ident),+ $(,)?) => {$(
         let place = $server.place().await;

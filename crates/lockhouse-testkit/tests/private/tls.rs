@@ -1,6 +1,6 @@
-//! Certificates of database servers, issued here, and what the URL's modes make of them.
+//! Certificates of database servers, issued by the test, and how the URL's modes verify them.
 //!
-//! The certificate names `localhost`, so that a client that says `127.0.0.1` meets one for another host.
+//! The certificate names `localhost`, so for a client that connects to `127.0.0.1` it is for another host.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +21,7 @@ struct Files(TempDir);
 impl Files {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // PostgreSQL runs as another user, who has to get there.
+        // PostgreSQL runs as another user, who must be able to read the folder.
         run("chmod", &["755"], folder.path());
         let files = Self(folder);
         let (ca, other) = (authority("right"), authority("other"));
@@ -59,13 +59,13 @@ fn run(program: &str, arguments: &[&str], path: &Path) {
     assert!(status.unwrap().success(), "{program} {arguments:?}");
 }
 
-/// How the parameters of a URL are spelt.
+/// The names of a URL's parameters, by database.
 struct Spelling {
     mode: &'static str,
     ca: &'static str,
     verify_ca: &'static str,
     verify_host: &'static str,
-    /// A query of a check, by which every owner lives.
+    /// A query of a check, which finds every owner alive.
     lives: &'static str,
 }
 
@@ -124,7 +124,7 @@ impl Client<'_> {
     }
 }
 
-/// The server has the certificate of `files` now.
+/// Checks every mode against a server with the certificate of `files`.
 async fn each_mode_verifies_what_it_says(place: &Place, spelling: &Spelling, files: &Files) {
     let (ca, other) = (files.text("ca.pem"), files.text("other.pem"));
     let (verify_ca, verify_host) = (Some(spelling.verify_ca), Some(spelling.verify_host));
@@ -155,7 +155,7 @@ async fn certificates_of_mysql_are_verified_as_the_mode_says() {
     };
     let files = Files::new();
     let place = server.place().await;
-    // It issues its own at its first start, which names no host.
+    // The server issues its own certificate at its first start. That names no host.
     let folder = text_of(&place, "SELECT @@datadir").await;
     let generated = Path::new(&folder).join("ca.pem").display().to_string();
     let client = Client {
@@ -187,7 +187,7 @@ async fn certificates_of_postgres_are_verified_as_the_mode_says() {
     };
     let files = Files::new();
     let place = server.place().await;
-    // As root's file it would have to belong to the server's group.
+    // A file of root would have to belong to the server's group.
     if files.path("server.key").metadata().unwrap().uid() == 0 {
         run("chown", &["postgres"], &files.path("server.key"));
     }
@@ -202,7 +202,7 @@ async fn certificates_of_postgres_are_verified_as_the_mode_says() {
         server.set(&[&set]).await;
     }
     server.set(&["SELECT pg_reload_conf()"]).await;
-    // New sessions have what the server has read.
+    // New sessions show the settings that the server has read.
     while text_of(&place, "SHOW ssl_cert_file").await != certificate {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

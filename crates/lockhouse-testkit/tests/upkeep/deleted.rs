@@ -14,7 +14,7 @@ on_each_store! {
     unused_semaphores_are_deleted_however_many_are_waited_for,
 }
 
-/// More than the upkeep reads at a time.
+/// More semaphores than the upkeep reads at a time.
 const WAITED_FOR: usize = 250;
 
 /// A database server's store purges no semaphore before the epoch's row is 10 s old.
@@ -77,7 +77,7 @@ async fn deleted_names_do_not_stay_and_their_fences_do_not_come_back(place: Plac
     place.clear().await;
 }
 
-/// Each waiter has room on its own semaphore, which nobody has used for long, and waits for one that all share.
+/// Each waiter has room on its own semaphore, which is unused, and waits for a semaphore that all share.
 async fn unused_semaphores_are_deleted_however_many_are_waited_for(place: Place) {
     let lockhouse = place.client().await;
     lockhouse.define("all", 1).await.unwrap();

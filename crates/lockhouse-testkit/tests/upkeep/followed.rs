@@ -12,9 +12,9 @@ use lockhouse_stores::Memory;
 /// The trouble that a look for a template's semaphores meets.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
-    /// After the first look, somebody else deletes the template.
+    /// After the first look, another caller deletes the template.
     Deleted,
-    /// The store rejects each look for those of this template.
+    /// The store rejects each look for the semaphores of this template.
     Rejected(&'static str),
 }
 
@@ -67,7 +67,7 @@ async fn keyed(lockhouse: &Lockhouse, names: impl Iterator<Item = String>) {
     }
 }
 
-/// Each of its semaphores would be found once more for each look, and the looks would grow with their number.
+/// Otherwise each look would find all its semaphores again, and the number of looks would grow with theirs.
 #[tokio::test]
 async fn a_template_that_is_deleted_meanwhile_is_no_longer_followed() {
     let memory = Arc::new(Memory::new());
@@ -91,10 +91,10 @@ async fn a_template_that_cannot_be_followed_holds_up_no_other() {
         let template = lockhouse.template(pattern, 1);
         template.idle(Duration::from_millis(1)).await.unwrap();
     }
-    // Each change of a template has its semaphores looked at once more after a second.
+    // A second after a change of a template, the process looks at its semaphores once more.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     keyed(&lockhouse, ["a/1", "b/1"].map(str::to_owned).into_iter()).await;
-    // When it was used is noted to the second.
+    // The time of the last use is kept to the second.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     let told = lockhouse.sweep(&Upkeep::default()).await.unwrap_err();
     assert!(told.to_string().contains("a row is malformed"), "{told}");

@@ -1,4 +1,4 @@
-//! Upkeep, and calls that find something to be kept up, on a store that is slow or in trouble.
+//! Upkeep, and calls that find lapsed requests, on a store that is slow or in trouble.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ use lockhouse_core::{
 use lockhouse_stores::Memory;
 use odd::Odd;
 
-/// A check that says what a list says, and then that all live.
+/// A check that returns the verdicts of a list, and after these that all owners live.
 #[derive(Debug)]
 struct Says {
     verdicts: Mutex<Vec<Verdict>>,
@@ -76,7 +76,7 @@ fn of_job(id: &str, ttl: Option<Duration>) -> Ask {
     ask
 }
 
-/// Gone, alive in a round that the store breaks off, gone: that is not twice in a row.
+/// The verdicts are gone, alive in a round that the store breaks off, and gone. That is not gone twice in a row.
 #[tokio::test]
 async fn a_round_that_is_broken_off_counts_too() {
     use Verdict::{Alive, Gone};
@@ -85,7 +85,7 @@ async fn a_round_that_is_broken_off_counts_too() {
     let asked = Arc::clone(&check);
     let broken = AtomicBool::new(false);
     let odd = Odd {
-        // The second page of the second round.
+        // The store fails at the second page of the second round.
         owners: Box::new(move |page| {
             let second = page.after.is_some() && asked.asked.load(SeqCst) == 2;
             match second && !broken.swap(true, SeqCst) {
@@ -108,7 +108,7 @@ async fn a_round_that_is_broken_off_counts_too() {
     assert!(live, "gone, alive, gone has freed it ({outcome:?})");
 }
 
-/// Gone, then alive as often as another server asked meanwhile, then gone.
+/// The verdicts are gone, then alive for another server's rounds, then gone.
 #[tokio::test]
 async fn verdicts_from_before_another_servers_turn_do_not_count() {
     use Verdict::{Alive, Gone};
@@ -116,7 +116,7 @@ async fn verdicts_from_before_another_servers_turn_do_not_count() {
     let (a, b) = (Odd::on(&memory).lockhouse(), Odd::on(&memory).lockhouse());
     a.define("s", 1).await.unwrap();
     a.acquire(of_job("x", None), Duration::ZERO).await.unwrap();
-    // A says gone once; when it has the turn again, once more.
+    // A's check returns gone once, and once more when it is A's turn again.
     let (of_a, of_b) = (Says::new(&[Alive, Gone]), Says::new(&[]));
     let mut slow = checking(&of_a);
     slow.check_every = Duration::from_secs(1);
@@ -138,7 +138,7 @@ async fn verdicts_from_before_another_servers_turn_do_not_count() {
     assert!(live, "gone, ten times alive, gone has freed it");
 }
 
-/// A check freed all that a live session kept: whoever beats must learn it, as nothing else is renewed.
+/// A check freed all that a live session kept. The owner must learn it from its heartbeat, as it renews nothing else.
 #[tokio::test]
 async fn a_session_whose_owner_was_said_to_be_gone_is_lost() {
     let check = Says::new(&[Verdict::Gone, Verdict::Gone]);
@@ -164,11 +164,11 @@ async fn a_session_whose_owner_was_said_to_be_gone_is_lost() {
     drop((permit, other));
     assert!(
         lost.is_ok(),
-        "two hold the one permit, and the first is never told"
+        "two callers hold the only permit, and the first never learns it"
     );
 }
 
-/// A session that lapsed, of an owner who holds nothing, is forgotten before it ends what came later.
+/// The lapsed session of an owner that holds nothing is deleted before it can end a later hold.
 #[tokio::test]
 async fn a_hold_that_is_newer_than_the_silence_is_not_ended_by_it() {
     let lockhouse = Odd::on(&Arc::new(Memory::new())).lockhouse();
@@ -194,7 +194,7 @@ async fn a_hold_that_is_newer_than_the_silence_is_not_ended_by_it() {
     assert!(x.is_live(), "{:?}", x.end_reason());
 }
 
-/// An index of a large table takes a while; the store allows 10 min.
+/// An index of a large table takes a while. The store allows 10 min.
 #[tokio::test(start_paused = true)]
 async fn a_migration_may_take_longer_than_a_call() {
     let memory = Arc::new(Memory::new());
@@ -227,7 +227,7 @@ async fn a_call_that_finds_what_has_lapsed_is_answered_within_10_s() {
     assert!(took <= Duration::from_secs(10), "{took:?}");
 }
 
-/// Rows of Lockhouse's own never make a page shorter, or the last.
+/// Lockhouse's own rows never make a page shorter, or the last one.
 #[tokio::test]
 async fn a_listing_with_many_hidden_rows_pages_rightly() {
     let store = Arc::new(Memory::new());

@@ -1,4 +1,4 @@
-//! A repair of an index of Redis that was changed past the store.
+//! The repair of an index on Redis that was changed past the store.
 
 use lockhouse_testkit::place;
 use lockhouse_testkit::redis::{connect, prefix};
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// P10. A refusal finds what has expired by the index of its semaphore, and not what that lacks or has at another time.
+/// P10. A refusal finds expired requests by the index of its semaphore. It does not find requests that the index lacks, or has at
+/// another time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repair_files_requests_so_that_a_refusal_finds_them() {
     let Some(place) = place::redis().await else {

@@ -1,4 +1,4 @@
-//! A store that is not as good as it should be.
+//! A store with faults that a test sets.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use lockhouse_stores::Memory;
 
 type OwnersHook = dyn Fn(&Page<Owner>) -> Result<(), Error> + Send + Sync;
 
-/// A store in memory that is slow, or in trouble, as a test says.
+/// A store in memory that is slow, or in trouble.
 pub(crate) struct Odd {
     pub(crate) memory: Arc<Memory>,
     /// How long each batch takes.
     pub(crate) transact: Duration,
-    /// How long a migration takes; before one, the schema is missing.
+    /// How long a migration takes. The schema is missing before it.
     pub(crate) migrate: Duration,
     /// A hook that runs before a page of owners.
     pub(crate) owners: Box<OwnersHook>,

@@ -1,6 +1,5 @@
-//! P12: as many semaphores of a template as `LOCKHOUSE_TEST_TEMPLATED` says, 20,000 unless it is set. An acquire costs
-//! what it costs among a thousand. The upkeep resizes, deletes and purges all of them, and each of its transactions is
-//! short.
+//! P12: a template has as many semaphores as `LOCKHOUSE_TEST_TEMPLATED` says, 20,000 unless it is set. An acquire costs as much
+//! as among a thousand. The upkeep resizes, deletes and purges all of them, and each of its transactions is short.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,24 +12,24 @@ use lockhouse_testkit::database::Database;
 use lockhouse_testkit::place::{self, Place};
 use tokio::time::sleep;
 
-/// The semaphores where there are few.
+/// The number of semaphores in the store that has few.
 const FEW: u32 = 1_000;
 
-/// How many acquires are measured; every other one creates its semaphore.
+/// How many acquires are measured. Every other one creates its semaphore.
 const PAIRS: u32 = 300;
 
-/// How much longer the median acquire may take among many. The machine has other things to do as well.
+/// How many times as long the median acquire may take among many. The machine has other load as well.
 const FLAT: f64 = 2.0;
 
 /// The longest that a transaction may take.
 const LONGEST: Duration = Duration::from_millis(200);
 
-/// How many calls in a hundred must be short: half of them where the machine has other things to do, and nearly all in a
-/// run whose size was asked for.
+/// How many calls in a hundred must be short: half of them in an ordinary run, beside other load, and nearly all in a run whose
+/// size was set.
 const HALF: usize = 50;
 const NEARLY_ALL: usize = 99;
 
-/// How often the upkeep looks in vain once all is done. The shortest look counts.
+/// How often the upkeep looks in vain at the end. The shortest look counts.
 const LOOKS: u32 = 3;
 
 /// Longer than any run.
@@ -58,12 +57,12 @@ async fn many_semaphores_of_a_template_on_postgres() {
     many(place::postgres().await, place::postgres().await).await;
 }
 
-/// A store, with how long each call took.
+/// A store that measures how long each call takes.
 #[derive(Debug)]
 struct Timed {
     store: Arc<dyn FullStore>,
     took: Mutex<BTreeMap<&'static str, Vec<Duration>>>,
-    /// How many in a hundred must be short.
+    /// How many calls in a hundred must be short.
     short: usize,
 }
 
@@ -141,7 +140,7 @@ async fn many(few: Option<Place>, many: Option<Place>) {
     many.clear().await;
 }
 
-/// Semaphores that were used just now.
+/// Writes semaphores that were used just now.
 async fn fill(place: &Place, size: u32) {
     let lockhouse = place.client().await;
     lockhouse.template("customer/*", 2).await.unwrap();
@@ -150,7 +149,7 @@ async fn fill(place: &Place, size: u32) {
     let digits = "SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 \
                   UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9";
     let (mut number, mut from) = (String::from("0"), Vec::new());
-    // So many digits that the largest number has.
+    // One turn for each digit of the largest number.
     for place in 0..=(size - 1).max(1).ilog10() {
         number.push_str(&format!("+p{place}.d*{}", 10_u64.pow(place)));
         from.push(format!("({digits}) p{place}"));
@@ -169,8 +168,8 @@ async fn fill(place: &Place, size: u32) {
     assert_eq!(database.number(SEMAPHORES).await, i64::from(size));
 }
 
-/// How many times as long the median acquire takes among many as among few, and how long it takes there. They take
-/// turns; every other one creates its semaphore.
+/// How many times as long the median acquire takes among many as among few, and how long it takes among few. The two stores
+/// take turns, and every other acquire creates its semaphore.
 async fn acquires(few: &Place, many: &Place, size: u32) -> (f64, Duration) {
     let (few, many) = (few.client().await, many.client().await);
     let (mut among_few, mut among_many) = (Vec::new(), Vec::new());
@@ -200,7 +199,7 @@ async fn acquire(lockhouse: &Lockhouse, name: &str, n: u32) -> Duration {
     took
 }
 
-/// All are resized with their template, deleted as nobody uses them, and purged; then a name comes back.
+/// All semaphores are resized with their template, deleted as unused, and purged. Then a name comes back.
 async fn upkeep(timed: &Arc<Timed>, place: &Place, size: u32) {
     timed.migrate().await.unwrap();
     let lockhouse = Lockhouse::with_store(timed.clone());
@@ -220,7 +219,7 @@ async fn upkeep(timed: &Arc<Timed>, place: &Place, size: u32) {
     timed.check("resized", "transact", batches);
     look_in_vain(timed, "resized").await;
 
-    // When they were used is noted to the second.
+    // The time of the last use is kept to the second.
     sleep(Duration::from_millis(1_200)).await;
     let customer = "customer/0".parse().unwrap();
     let last = Store::semaphore(&**timed, &customer).await.unwrap();
@@ -244,7 +243,7 @@ async fn upkeep(timed: &Arc<Timed>, place: &Place, size: u32) {
     assert!(fence > last, "P7: {fence}, and {last} before");
 }
 
-/// Past the engine, which would have the semaphores follow at once.
+/// Sets the template past the engine, which would make the semaphores follow at once.
 async fn set_template(timed: &Timed, capacity: u32, idle: Duration) {
     let definition = TemplateDefinition {
         pattern: "customer/*".parse().unwrap(),
@@ -272,8 +271,7 @@ async fn look_in_vain(timed: &Timed, what: &str) {
     assert!(shortest < LONGEST, "{what}: {shortest:?}");
 }
 
-/// All that is past goes, as if days had gone by. The first purge notes the fences, and deletes 10 s later at the
-/// earliest.
+/// Purges all old rows, as if days had passed. The first purge notes the fences, and rows are deleted at least 10 s later.
 async fn purge(timed: &Timed, lockhouse: &Lockhouse, database: &mut Database) {
     let all = Upkeep {
         purge_after: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Semaphores that shrink, close or go while they are waited for.
+//! Semaphores that shrink, close or are deleted while callers wait for them.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn a_waiter_goes_on_waiting_when_the_semaphore_is_closed() {
     first.granted().await;
 }
 
-/// P11: in the order in which they came, before and after it was closed.
+/// P11: waiters are served in the order of arrival, before and after the semaphore was closed.
 #[tokio::test(start_paused = true)]
 async fn asks_on_a_closed_semaphore_wait_and_are_served_in_order_when_it_opens() {
     let (lockhouse, _) = house(&[("a", 0)]).await;
@@ -62,7 +62,7 @@ async fn a_wait_on_a_closed_semaphore_ends_as_exhausted() {
     assert_eq!(lockhouse.status("a").await.unwrap().waiting, 0);
 }
 
-/// An operator who reads the answer would open a semaphore that is open.
+/// Otherwise an operator who reads the answer would try to open an open semaphore.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_wait_names_what_is_lacking_then() {
     let (lockhouse, _) = house(&[("a", 1), ("b", 0)]).await;
@@ -78,7 +78,7 @@ async fn the_end_of_a_wait_names_what_is_lacking_then() {
     );
 }
 
-/// P11: what it lacks comes from an operator, and may never come.
+/// P11: only an operator opens a closed semaphore, and may never do so.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_on_a_closed_semaphore_holds_up_nobody_on_others() {
     let (lockhouse, _) = house(&[("closed", 0), ("b", 1)]).await;
@@ -96,7 +96,7 @@ async fn a_waiter_on_a_closed_semaphore_holds_up_nobody_on_others() {
     assert!(!three.is_answered(), "the first has its place again");
 }
 
-/// P11: one who asks for more than there is now keeps its place, and nobody else waiting.
+/// P11: a waiter that asks for more than the new capacity keeps its place, and delays no other waiter.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_for_more_than_the_new_capacity_steps_aside_and_keeps_its_place() {
     let (lockhouse, _) = house(&[("a", 3)]).await;
@@ -110,7 +110,7 @@ async fn a_waiter_for_more_than_the_new_capacity_steps_aside_and_keeps_its_place
     lockhouse.define("a", 3).await.unwrap();
     lockhouse.release("small").await.unwrap();
     idle().await;
-    assert!(!next.is_answered(), "the big one is back in its place");
+    assert!(!next.is_answered(), "the big waiter is back in its place");
     lockhouse.release("held").await.unwrap();
     big.granted().await;
 }
@@ -132,7 +132,7 @@ async fn a_deletion_refuses_all_waiters() {
     }
 }
 
-/// Room made by a resize through another process.
+/// Another process resizes the semaphore, which makes room.
 #[tokio::test(start_paused = true)]
 async fn a_resize_elsewhere_is_noticed() {
     let (lockhouse, store) = house(&[("a", 1)]).await;

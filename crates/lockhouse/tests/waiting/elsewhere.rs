@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::house::{Caller, LONG, Watched, ask, grant, house, house_by_the_clock, name};
 
-/// As in good_job 838: waiters' polling ate the database.
+/// As in good_job 838: the polling of waiters overloaded the database.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_waiters_cost_the_store_a_few_looks() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
@@ -25,7 +25,7 @@ async fn a_thousand_waiters_cost_the_store_a_few_looks() {
     sleep(Duration::from_secs(60)).await;
     let looks = store.asked() - before;
     assert!(looks <= 60 * 14, "{looks} in a minute");
-    assert!(looks >= 60, "somebody must look: {looks}");
+    assert!(looks >= 60, "the poller must look: {looks}");
     drop(callers);
     sleep(Duration::from_secs(5)).await;
     let before = store.asked();
@@ -33,7 +33,7 @@ async fn a_thousand_waiters_cost_the_store_a_few_looks() {
     assert_eq!(store.asked(), before, "nobody waits, nobody looks");
 }
 
-/// Those who wait for many semaphores are looked for together.
+/// One query asks for all semaphores that have waiters.
 #[tokio::test(start_paused = true)]
 async fn many_semaphores_are_looked_at_together() {
     let (lockhouse, store) = house(&[]).await;
@@ -54,7 +54,7 @@ async fn many_semaphores_are_looked_at_together() {
     assert!(looks <= 60 * 25, "{looks} in a minute");
 }
 
-/// P12: one who only tries costs one batch, however many wait.
+/// P12: an ask without a wait costs one batch, however many callers wait.
 #[tokio::test(start_paused = true)]
 async fn a_refused_try_costs_the_same_however_many_wait() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
@@ -118,7 +118,7 @@ async fn a_notified_process_polls_at_once() {
     );
 }
 
-/// P10: a process far behind seldom looks for lapsed holds, until those ahead have left or died.
+/// P10: a process far behind seldom looks for lapsed holds, until the processes ahead have left or died.
 #[tokio::test(start_paused = true)]
 async fn a_process_looks_for_lapsed_holds_soon_after_those_ahead_have_left() {
     let (lockhouse, store) = house_by_the_clock(&[("a", 1)]).await;
@@ -131,7 +131,7 @@ async fn a_process_looks_for_lapsed_holds_soon_after_those_ahead_have_left() {
     let looks = store.looks_for_lapsed.load(Ordering::SeqCst) - before;
     assert_eq!(looks, 0, "a hundred processes are ahead");
     stand(&store, 1..=97, None).await;
-    // By its next poll it knows.
+    // The process knows it after its next poll.
     sleep(Duration::from_secs(14)).await;
     let before = store.looks_for_lapsed.load(Ordering::SeqCst);
     sleep(Duration::from_secs(10)).await;

@@ -1,4 +1,4 @@
-//! A house on a store in memory, that counts what it is asked and may be slow, and callers.
+//! Clients of a store in memory that counts its calls and may be slow, and their callers.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -20,41 +20,41 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-/// A store in memory between which and its engine the tests stand.
+/// A store in memory that counts calls, and that tests can slow down or make fail.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     memory: Arc<Memory>,
     pub(crate) batches: AtomicUsize,
     pub(crate) commands: AtomicUsize,
     pub(crate) looks: AtomicUsize,
-    /// How many semaphores were read without locks, in all.
+    /// How many semaphores were read without locks, in total.
     pub(crate) names_read: AtomicUsize,
-    /// On how many semaphores the engine listens.
+    /// The number of semaphores on which the engine listens.
     pub(crate) listened: AtomicUsize,
     pub(crate) looks_for_lapsed: AtomicUsize,
     pub(crate) shows: AtomicUsize,
     /// How often lists of waiters were read.
     pub(crate) lists_read: AtomicUsize,
-    /// Whether what is shown from now on is never written.
+    /// Whether lists of waiters are never written from now on.
     pub(crate) never_shows: AtomicBool,
-    /// How many milliseconds a write of the list goes on after its commit.
+    /// How many milliseconds the answer to a write of a list comes after its commit.
     pub(crate) slow_shows_ms: AtomicU64,
-    /// Up to how many microseconds a batch takes.
+    /// The most microseconds that a batch takes.
     pub(crate) slow_us: AtomicU64,
-    /// Whether a batch that comes now is never decided.
+    /// Whether batches are never decided from now on.
     pub(crate) never: AtomicBool,
-    /// The same of those that end something.
+    /// Whether batches with ends are never decided from now on.
     pub(crate) never_ends: AtomicBool,
     pub(crate) ends: AtomicUsize,
-    /// Whether a batch of several commands is turned down.
+    /// Whether a batch of several commands is rejected.
     pub(crate) rejects: AtomicBool,
-    /// The same of a batch that only says how waiters stand in the line.
+    /// Whether a batch that only writes entries of the line is rejected.
     pub(crate) rejects_stands: AtomicBool,
     pub(crate) notification: Notify,
 }
 
 impl Watched {
-    /// Another on the same rows, as another process has.
+    /// Another store on the same rows, as of another process.
     pub(crate) fn beside(&self) -> Arc<Self> {
         Arc::new(Self {
             memory: Arc::clone(&self.memory),
@@ -62,7 +62,7 @@ impl Watched {
         })
     }
 
-    /// How often it was asked anything.
+    /// The number of calls.
     pub(crate) fn asked(&self) -> usize {
         let all = [
             &self.batches,
@@ -151,7 +151,7 @@ impl Layer for Watched {
     }
 }
 
-/// A house with these semaphores, and its store.
+/// A client of a store with these semaphores, and the store.
 pub(crate) async fn house(semaphores: &[(&str, u32)]) -> (Lockhouse, Arc<Watched>) {
     with(Watched::default(), semaphores).await
 }
@@ -202,12 +202,12 @@ pub(crate) fn for_ms(ms: u64, mut ask: Ask) -> Ask {
 
 pub(crate) const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Somebody who waits, and whose call is dropped with it.
+/// A waiting caller. Dropping it drops its call.
 #[derive(Debug)]
 pub(crate) struct Caller(JoinHandle<Result<(Request, bool), Error>>);
 
 impl Caller {
-    /// A caller whose call has reached the engine, and was answered if that took no time.
+    /// Starts a call. Returns when it has reached the engine, and was answered if that takes no time.
     pub(crate) async fn waits(lockhouse: &Lockhouse, ask: Ask, wait: Duration) -> Self {
         let lockhouse = lockhouse.clone();
         let caller = Self(tokio::spawn(
@@ -238,7 +238,7 @@ impl Drop for Caller {
     }
 }
 
-/// Lets everything go on that need not wait for the clock.
+/// Runs all tasks that need not wait for the clock.
 pub(crate) async fn idle() {
     for _ in 0..60 {
         tokio::task::yield_now().await;

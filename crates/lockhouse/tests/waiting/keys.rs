@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::house::{Caller, LONG, ask, grant, house};
 
-/// Its own call is no reason to take the key for full: such a waiter asked the store again and again without a pause.
+/// A waiter's own call does not make its key full. Otherwise the waiter asks the store again and again without a pause.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_with_a_free_key_does_not_ask_while_others_come_first() {
     let (lockhouse, store) = house(&[("all", 2)]).await;
@@ -16,7 +16,7 @@ async fn a_waiter_with_a_free_key_does_not_ask_while_others_come_first() {
     let other = Lockhouse::with_store(store.beside());
     grant(&other, ask("held", &[("all", 1)])).await.unwrap();
     let _large = Caller::waits(&other, ask("large", &[("all", 2)]), LONG).await;
-    // Until its process is in the line of all.
+    // The process of `large` is in the line of all processes by then.
     sleep(Duration::from_millis(400)).await;
     store.slow_us.store(1_000, Ordering::SeqCst);
     let both = ask("both", &[("all", 1), ("key/x", 1)]);
@@ -28,7 +28,8 @@ async fn a_waiter_with_a_free_key_does_not_ask_while_others_come_first() {
     assert!(asks <= 5, "{asks} asks in 150 ms");
 }
 
-/// The first waiter took the call of the second for a key that it lacks, stood before it again, and had it refused: on and on.
+/// Otherwise the first waiter takes the second one's call for a missing key, stands before it again, and gets it refused, without
+/// end.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_lacks_a_key_lets_another_have_a_key_that_both_want() {
     let (lockhouse, store) = house(&[("all", 2)]).await;
@@ -67,7 +68,7 @@ async fn waiters_for_missing_keyed_semaphores_seldom_ask() {
     sleep(Duration::from_secs(20)).await;
     let asks = store.commands.load(Ordering::SeqCst) - before;
     assert!(asks <= 5, "{asks} asks of 50 waiters in 20 s");
-    // They find out soon that there is no template any more.
+    // The waiters soon find that the template no longer exists.
     lockhouse.delete_template("key/*").await.unwrap();
     sleep(Duration::from_secs(1)).await;
     for caller in callers {

@@ -1,4 +1,4 @@
-//! Giving up, going away and coming back; and holders who are gone.
+//! Callers that give up, go away or come back, and holders that are gone.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,7 +24,7 @@ async fn a_wait_ends_within_50_ms_of_its_time() {
     assert_eq!(lockhouse.status("a").await.unwrap().waiting, 0);
 }
 
-/// The first ask has its answer even if that takes longer than the wait.
+/// The first ask of a call is answered, even if that takes longer than the wait.
 #[tokio::test(start_paused = true)]
 async fn a_repeated_ask_with_a_short_wait_gets_its_grant() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
@@ -55,7 +55,7 @@ async fn waiters_beyond_the_limit_are_refused() {
     assert_eq!(lockhouse.status("a").await.unwrap().waiting, 2);
 }
 
-/// A caller whose connection broke, or who waits in several calls.
+/// A caller comes back after its connection broke, or waits in several calls.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_comes_back_soon_has_its_old_place() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
@@ -76,8 +76,7 @@ async fn a_waiter_that_comes_back_soon_has_its_old_place() {
     assert!(!next.is_answered());
 }
 
-/// A writer whose wait is cut into calls, the next of which comes before the last one ends: no reader
-/// gets by in between.
+/// A writer waits in several calls, each of which begins before the last one ends. No reader gets in between.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_renews_its_wait_is_not_overtaken() {
     let (lockhouse, _) = house(&[("a", 10)]).await;
@@ -102,7 +101,7 @@ async fn a_caller_that_renews_its_wait_is_not_overtaken() {
     behind.granted().await;
 }
 
-/// Or who waits in calls would be sent away in the middle of its wait.
+/// Otherwise a caller that waits in several calls would be refused during its wait.
 #[tokio::test(start_paused = true)]
 async fn a_repeated_call_is_let_into_a_full_line() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
@@ -118,7 +117,7 @@ async fn a_repeated_call_is_let_into_a_full_line() {
     assert!(!two.answer().await.unwrap().1, "granted before");
 }
 
-/// Or the line would wait for somebody who is not there.
+/// Otherwise the line would wait for a caller that has gone.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_stays_away_loses_its_place() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
@@ -132,13 +131,13 @@ async fn a_waiter_that_stays_away_loses_its_place() {
     assert!(!back.is_answered());
 }
 
-/// P10: it is never granted what nobody would give back.
+/// P10: a grant to such a caller would never be released.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_went_away_is_never_granted() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let gone = Caller::waits(&lockhouse, ask("gone", &[("a", 1)]), LONG).await;
-    // On its way to a lane: the semaphore is in one, and the release with its heir comes next.
+    // `gone` leaves while its grant is prepared: a lane has the semaphore, and the release with the next waiter follows.
     store.slow_us.store(50_000, Ordering::SeqCst);
     let busy = tokio::spawn({
         let lockhouse = lockhouse.clone();
@@ -158,7 +157,7 @@ async fn a_caller_that_went_away_is_never_granted() {
     assert_eq!(lockhouse.status("a").await.unwrap().semaphore.in_use, 0);
 }
 
-/// P10: what was committed already comes back.
+/// P10: a committed grant to a caller that went away is released.
 #[tokio::test(start_paused = true)]
 async fn a_grant_to_a_caller_that_went_away_is_released() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
@@ -188,11 +187,11 @@ async fn a_grant_to_a_caller_that_went_away_is_released() {
         };
         timeout(Duration::from_secs(1), back)
             .await
-            .expect("it comes back");
+            .expect("the permit is released");
     }
 }
 
-/// P10: a hold that has lapsed is in nobody's way for longer than a second.
+/// P10: a lapsed hold delays waiters by at most a second.
 #[tokio::test]
 async fn a_dead_holders_permits_are_there_within_a_second_of_its_time() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
@@ -207,8 +206,7 @@ async fn a_dead_holders_permits_are_there_within_a_second_of_its_time() {
     assert!(took < Duration::from_millis(1300), "{took:?}");
 }
 
-/// P10: one that this process granted is looked for when it must have expired, and not at some time
-/// after.
+/// P10: a process looks for a request that it granted as soon as it has expired.
 #[tokio::test]
 async fn a_waiter_is_served_when_a_dead_holder_of_its_process_expires() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
@@ -227,7 +225,7 @@ async fn a_waiter_is_served_when_a_dead_holder_of_its_process_expires() {
     assert!(late[3] < Duration::from_millis(80), "{late:?}");
 }
 
-/// P10, P11: whoever has a row locked keeps those waiting who want it, and nobody else.
+/// P10, P11: a locked row delays only callers that need it.
 #[tokio::test]
 async fn a_lapsed_request_that_cannot_be_ended_delays_no_other_semaphore() {
     let (lockhouse, store) = house(&[("a", 1), ("b", 1)]).await;
@@ -243,11 +241,10 @@ async fn a_lapsed_request_that_cannot_be_ended_delays_no_other_semaphore() {
     assert!(store.ends.load(Ordering::SeqCst) > 0, "it was tried");
     other.release("alive").await.unwrap();
     let served = timeout(Duration::from_secs(1), second.granted()).await;
-    served.expect("it is not kept waiting");
+    served.expect("it does not wait for the locked row");
 }
 
-/// A client may come to be used on two runtimes. A call of a runtime that ends does not delay
-/// callers on the other.
+/// A client may be used on two runtimes. A call of a runtime that ends does not delay callers on the other one.
 #[test]
 fn a_runtime_that_ends_leaves_nobody_on_another_without_an_answer() {
     let runtime = || {
@@ -267,7 +264,7 @@ fn a_runtime_that_ends_leaves_nobody_on_another_without_an_answer() {
     store.never.store(true, Ordering::SeqCst);
     let batches = store.batches.load(Ordering::SeqCst);
     let releases = lockhouse.clone();
-    // With the grant to the one who waits.
+    // The release is in one batch with the grant to the waiter.
     ends.spawn(async move { releases.release("held").await });
     while store.batches.load(Ordering::SeqCst) == batches {
         std::thread::yield_now();
@@ -286,8 +283,8 @@ fn a_runtime_that_ends_leaves_nobody_on_another_without_an_answer() {
     });
 }
 
-/// Other processes count the entry of a process in the line until it is taken out, also if that failed at first and another
-/// waiter came and left before it was tried again.
+/// Other processes count a process's entry in the line until it is removed. It is removed even if that failed at first, and
+/// another waiter came and left before the retry.
 #[tokio::test(start_paused = true)]
 async fn an_entry_that_could_not_be_taken_out_is_taken_out_later() {
     let (lockhouse, store) = house(&[("a", 1)]).await;

@@ -13,7 +13,7 @@ use crate::house::{Caller, LONG, Watched, ask, grant, house, idle, name};
 /// The most semaphores of one ask.
 const MOST: usize = 64;
 
-/// An ask for a full semaphore, and for as many other names as it may have.
+/// An ask for a full semaphore, and for as many other names as an ask may have.
 fn wide(id: usize) -> Ask {
     let names: Vec<_> = (1..MOST).map(|at| format!("t/{id}-{at}")).collect();
     let own = names.iter().map(|name| (name.as_str(), 1));
@@ -21,7 +21,7 @@ fn wide(id: usize) -> Ask {
     ask(&format!("wide{id}"), &all)
 }
 
-/// A house whose semaphore `t/full` is full, and exists.
+/// A client of a store in which the semaphore `t/full` exists and is full.
 async fn full_house() -> (Lockhouse, std::sync::Arc<Watched>) {
     let (lockhouse, store) = house(&[]).await;
     lockhouse.template("t/*", 1).await.unwrap();
@@ -39,7 +39,7 @@ async fn wide_callers(lockhouse: &Lockhouse, many: usize) -> Vec<Caller> {
     callers
 }
 
-/// The memory is bounded, and most of it is not the text of names: a semaphore with waiters takes some kilobytes.
+/// The memory of waiters is bounded. Most of it is not the text of names: a semaphore with waiters takes some kilobytes.
 #[tokio::test(start_paused = true)]
 async fn names_that_only_one_waiter_wants_count_toward_the_memory_of_waiters() {
     let (lockhouse, _) = full_house().await;
@@ -61,7 +61,7 @@ async fn names_that_only_one_waiter_wants_count_toward_the_memory_of_waiters() {
     assert!(!again.is_answered(), "the memory is free again");
 }
 
-/// A line costs its memory once, however many wait in it.
+/// A line costs its memory once, however many callers wait in it.
 #[tokio::test(start_paused = true)]
 async fn waiters_for_the_same_names_share_their_lines() {
     let (lockhouse, _) = full_house().await;
@@ -80,7 +80,7 @@ async fn waiters_for_the_same_names_share_their_lines() {
     assert!(!one.is_answered(), "all their memory is free again");
 }
 
-/// Every row of the list would be written every 5 s.
+/// Otherwise every row of the list would be written every 5 s.
 #[tokio::test(start_paused = true)]
 async fn waiters_for_semaphores_that_do_not_exist_are_not_published() {
     let (lockhouse, store) = full_house().await;
@@ -115,7 +115,7 @@ async fn a_poll_leaves_out_semaphores_that_do_not_exist() {
         1,
         "lines that each poll visits"
     );
-    // `t/full` ten times a second, and 5,000 names a second of the others.
+    // `t/full` is read ten times a second, and of the others 5,000 names a second.
     assert!(read <= 60 * (5_500 + 20), "{read} rows read in a minute");
     assert!(
         asks <= 5,
@@ -125,7 +125,7 @@ async fn a_poll_leaves_out_semaphores_that_do_not_exist() {
         batches <= 60,
         "{batches} batches in a minute in which nothing changed"
     );
-    // They are served as before.
+    // The waiters are served as before.
     lockhouse.release("held").await.unwrap();
     let first = callers.into_iter().next().unwrap().granted().await;
     assert_eq!(first.permits.len(), MOST);

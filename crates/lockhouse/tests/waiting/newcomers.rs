@@ -11,10 +11,10 @@ use tokio::time::sleep;
 
 use crate::house::{Caller, LONG, Watched, ask, grant, house, house_by_the_clock};
 
-/// Longer than the lists are read after.
+/// Longer than the time after which the lists are read.
 const A_WHILE: Duration = Duration::from_millis(700);
 
-/// Publishes `wanted` for `a` as a process that has died since did, where it had waited for `waited`.
+/// Publishes `wanted` for `a` like a process that has died since, at which it had waited for `waited`.
 async fn was_listed(store: &Watched, wanted: &Ask, waited: Duration) {
     let permits = wanted.permits();
     let lists: Vec<_> = permits
@@ -33,7 +33,7 @@ async fn was_listed(store: &Watched, wanted: &Ask, waited: Duration) {
     store.show(ProcessId::new(7), &lists, &[]).await.unwrap();
 }
 
-/// A house where `a` is held, with a waiter that came a minute ago.
+/// A client of a store in which `a` is held, with a waiter that came a minute ago.
 async fn with_a_waiter() -> (Lockhouse, Arc<Watched>, Caller) {
     let (lockhouse, store) = house_by_the_clock(&[("a", 1), ("b", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
@@ -160,5 +160,5 @@ async fn a_thousand_new_waiters_are_looked_for_by_few_reads() {
     assert!((15..=21).contains(&reads), "{reads} in 10 s");
     sleep(Duration::from_secs(60)).await;
     let reads = store.lists_read.load(Ordering::SeqCst);
-    assert!(reads <= 22, "{reads}: none is looked for twice");
+    assert!(reads <= 22, "{reads}: no waiter is looked for twice");
 }

@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::house::{Caller, LONG, ask, grant, house, idle, preferred};
 
-/// One commit gives back and grants.
+/// One commit releases and grants.
 #[tokio::test(start_paused = true)]
 async fn a_release_and_the_next_grant_are_one_batch() {
     let (lockhouse, store) = house(&[("a", 2)]).await;
@@ -27,13 +27,13 @@ async fn a_release_and_the_next_grant_are_one_batch() {
     assert_eq!(
         store.commands.load(Ordering::SeqCst) - commands,
         3,
-        "the release, and who fits"
+        "the release, and the waiters that fit"
     );
     let served: Vec<_> = callers.iter().map(Caller::is_answered).collect();
     assert_eq!(served, [&[true; 2][..], &[false; 8]].concat());
 }
 
-/// The price: a permit lies idle until the first has all that it wants.
+/// The price is that a permit lies idle until the first waiter can have all its permits.
 #[tokio::test(start_paused = true)]
 async fn a_big_ask_at_the_head_is_not_overtaken() {
     let (lockhouse, _) = house(&[("a", 3), ("b", 1)]).await;
@@ -117,7 +117,7 @@ async fn a_higher_priority_is_served_first_and_first_come_within_it() {
     }
 }
 
-/// Nobody waits for ever behind those who are preferred.
+/// No waiter waits for ever behind waiters of higher priority.
 #[tokio::test(start_paused = true)]
 async fn a_step_of_priority_is_worth_ten_seconds_of_waiting() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
@@ -137,7 +137,7 @@ async fn a_step_of_priority_is_worth_ten_seconds_of_waiting() {
     late.granted().await;
 }
 
-/// It is not part of what is asked.
+/// The priority is not part of the ask.
 #[tokio::test(start_paused = true)]
 async fn the_same_ask_with_another_priority_is_the_same_ask() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
@@ -146,7 +146,7 @@ async fn the_same_ask_with_another_priority_is_the_same_ask() {
     assert!(!lockhouse.acquire(again, Duration::ZERO).await.unwrap().1);
 }
 
-/// P5: they ask the same, so they get the same.
+/// P5: both ask the same, so both get the same answer.
 #[tokio::test(start_paused = true)]
 async fn two_waiters_under_one_id_get_the_same_grant() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
@@ -160,14 +160,13 @@ async fn two_waiters_under_one_id_get_the_same_grant() {
     assert_eq!(told.expect("at once").unwrap(), (granted, false));
 }
 
-/// P11: also where the store turns the batch down, so that each of it is tried on its own. Found by
-/// seed 15744 of the simulation.
+/// P11: the store rejects the batch, so each of its commands is tried alone.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_not_overtaken_in_a_rejected_batch() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     store.rejects.store(true, Ordering::SeqCst);
-    // The first goes alone, and what comes meanwhile goes together.
+    // The definition goes alone, and the later calls share a batch.
     let (first, second) = (ask("first", &[("a", 1)]), ask("second", &[("a", 1)]));
     let (defined, first, released, second) = tokio::join!(
         async { lockhouse.define("a", 1).await },

@@ -1,4 +1,4 @@
-//! P11 at random, against a line that is kept by hand.
+//! P11 at random, against a simple model of the line.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -13,13 +13,13 @@ type Permits = Vec<(String, u32)>;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// A line that is walked from its beginning whenever anything happens.
+/// A model of the line, which every event walks from its beginning.
 #[derive(Default)]
 struct ByHand {
     capacity: BTreeMap<String, u32>,
     in_use: BTreeMap<String, u32>,
     held: BTreeMap<String, Permits>,
-    /// In their order: by priority, as they all come within ten seconds, then as they came.
+    /// The waiters in their order: by priority, as all come within ten seconds, and then by arrival.
     waiting: Vec<(i32, u32, String, Permits)>,
 }
 
@@ -36,7 +36,7 @@ impl ByHand {
             .all(|(name, count)| *count <= self.capacity[name])
     }
 
-    /// Whether it asks for more than the capacity of a semaphore that is not closed.
+    /// Whether an ask wants more than the capacity of a semaphore that is not closed.
     fn exceeds(&self, permits: &[(String, u32)]) -> bool {
         permits
             .iter()
@@ -50,14 +50,14 @@ impl ByHand {
         self.held.insert(id, permits);
     }
 
-    /// Whether one who waits is ahead of one of `priority` who comes now.
+    /// Whether a waiter is ahead of a caller of `priority` that comes now.
     fn is_taken(&self, priority: i32, permits: &[(String, u32)]) -> bool {
         self.waiting.iter().any(|(its, _, _, wanted)| {
             *its >= priority && self.could_ever(wanted) && share(wanted, permits)
         })
     }
 
-    /// Serves who can be served.
+    /// Serves all waiters that can be served.
     fn serve(&mut self) {
         let mut taken: Vec<Permits> = Vec::new();
         let mut left = Vec::new();
@@ -99,8 +99,8 @@ fn made(id: &str, permits: &[(String, u32)]) -> Ask {
     ask(id, &permits)
 }
 
-/// After every step exactly the right waiters hold permits: nobody is overtaken, nobody waits for nothing,
-/// and the batch that makes room serves all waiters that fit, without a further look.
+/// After every step exactly the right waiters hold permits: no waiter is overtaken, none waits without a reason, and the batch
+/// that makes room serves all waiters that fit, without a further poll.
 #[tokio::test(start_paused = true)]
 async fn exactly_the_waiters_that_fit_are_served() {
     for seed in 0..60 {
@@ -214,8 +214,8 @@ async fn one_step(
     }
 }
 
-/// The same while batches take their time and calls meet on the way: of two that want the same
-/// semaphore, the one that called first has the lower fence, if it waited.
+/// The same while batches take time and calls overlap: of two callers of one semaphore, the one that called first has the lower
+/// fence, if it waited.
 #[tokio::test(start_paused = true)]
 async fn commands_do_not_overtake_in_the_queue() {
     for seed in 0..40 {
@@ -239,7 +239,7 @@ async fn commands_do_not_overtake_in_the_queue() {
                     Some(patience) => match tokio::time::timeout(patience, asked).await {
                         Ok(answer) => answer,
                         Err(_) => {
-                            // It may be held all the same.
+                            // The request may be held nevertheless.
                             let _ = lockhouse.release(&id).await;
                             return None;
                         }

@@ -39,7 +39,7 @@ async fn a_thousand_waiters_are_shown_by_one_write_in_five_seconds() {
     let shows = store.shows.load(Ordering::SeqCst);
     assert!((11..=13).contains(&shows), "{shows}");
     assert_eq!(shown(&store).await, [200]);
-    // This process's own are as they are now.
+    // This process's own waiters are current.
     let own = lockhouse.waiting("a").await.unwrap();
     assert_eq!((own.len(), own[1].external_id.as_str()), (200, "r002"));
     drop(callers);

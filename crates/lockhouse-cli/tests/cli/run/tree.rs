@@ -88,8 +88,7 @@ fn a_daemon_that_an_inner_run_left_is_stopped_when_the_outer_one_is_killed() {
     end_in_time(&house, &[daemon]);
 }
 
-/// It does not wait for the hold's end: that is 1 h off, and 10 s are the most for those who don't
-/// want to end.
+/// The guard does not wait for the hold's end, which is 1 h off. A process that ignores SIGTERM has at most 10 s.
 #[test]
 fn a_tree_whose_run_is_killed_is_gone_at_once() {
     let house = House::on_a_store();
@@ -108,7 +107,7 @@ fn a_tree_whose_run_is_killed_is_gone_at_once() {
     );
 }
 
-/// The children of those who ended are `run`'s, who must let them go when they end too.
+/// `run` adopts the children of processes that ended, and must reap them when they end too.
 #[test]
 fn orphans_that_end_leave_nothing_behind() {
     let house = House::on_a_store();

@@ -100,7 +100,7 @@ fn serve_accepts_a_store_in_memory() {
     house.text(&["run", "-s", "a", "--url", url, "--", "true"]);
 }
 
-/// P11, from outside: whoever is preferred is served first, and no more wait than may.
+/// P11, from outside: a waiter of higher priority is served first, and waiters above the limit are refused.
 #[test]
 fn waiters_are_limited_and_served_by_priority() {
     let house = House::on_a_store();

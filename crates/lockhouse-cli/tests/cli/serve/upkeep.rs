@@ -273,7 +273,7 @@ fn a_server_that_stops_leaves_the_upkeep_to_the_next_at_once() {
     assert_eq!(upkeeper(&house), None);
 }
 
-/// P10: what is due then waits for less than two intervals.
+/// P10: a due request waits for less than two intervals.
 #[test]
 fn one_server_does_the_upkeep_and_another_takes_over_after_a_kill() {
     const INTERVAL: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! Whatever stands in a row's line, only the order can suffer.
+//! Damage to a row's line can spoil only the order.
 
 use lockhouse_core::{Command, Line, ProcessId, Saved, Stand, Turn, decide};
 use proptest::collection::vec;
@@ -33,7 +33,7 @@ proptest! {
         }
     }
 
-    /// Every line that is read is written, and read again, as the same.
+    /// Every line that was read can be written and read again, and stays the same.
     #[test]
     fn an_arbitrary_line_is_read_as_it_is_written(text in texts()) {
         let line = Line::stored(&text);
@@ -69,7 +69,7 @@ fn commit(rows: &mut Rows, step: &Step, mess: &Mess) -> Vec<String> {
         .collect()
 }
 
-/// Those of the step at some process, which says how its waiters stand on all that they name.
+/// The commands of a step at some process, which writes its entry in the line of every semaphore that they name.
 fn commands(step: &Step, mess: &Mess) -> Vec<Command> {
     let process = ProcessId::new(mess.process);
     let mut commands = step.commands.clone();
@@ -112,7 +112,7 @@ fn messes() -> impl Strategy<Value = Mess> {
     })
 }
 
-/// Well formed with any numbers, or nearly, or not at all.
+/// Texts that are well formed with any numbers, nearly well formed, or neither.
 fn texts() -> impl Strategy<Value = String> {
     let entries = vec((times(), 0..5_u64, times(), numbers(), numbers()), 0..6);
     let idle = prop_oneof![
@@ -133,7 +133,7 @@ fn texts() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Near the time of a test, or anywhere.
+/// Times near the time of a test, or anywhere.
 fn times() -> impl Strategy<Value = i64> {
     const NOW_US: i64 = 1_700_000_000_000_000;
     prop_oneof![

@@ -1,8 +1,8 @@
-//! P11: the line of all processes, against a [list](model) of all who stand in it.
+//! P11: the line of all processes, against a [list](model) of all waiters.
 //!
-//! Three processes ask for two semaphores and for two keys, which a template makes; they wait, look again, give up, end what is held,
-//! and say how their waiters stand, or say nothing for a while, as one that is dead. The store's clock is set by an hour now and
-//! then. Then `decide` is broken on purpose, and each break must be caught.
+//! Three processes ask for two semaphores and for two keys, which a template makes. They wait, poll, give up, end requests,
+//! and write their entries in the line, or are silent for a while like a dead process. The store's clock is set by an hour now
+//! and then. Then `decide` is broken on purpose, and each break must be caught.
 
 mod corrupt;
 mod model;
@@ -36,7 +36,7 @@ proptest! {
     }
 }
 
-/// Goes through all steps, until something is broken.
+/// Goes through all steps, until a rule is broken.
 fn check(decide: Decide, steps: &[Step]) -> Result<Seen, Vec<Broken>> {
     let mut world = World::new(decide);
     for step in steps {
@@ -45,7 +45,7 @@ fn check(decide: Decide, steps: &[Step]) -> Result<Seen, Vec<Broken>> {
     Ok(world.seen)
 }
 
-/// How often what there is to decide came up.
+/// How often each kind of decision came up.
 #[derive(Debug, Default)]
 struct Seen {
     granted: u32,
@@ -143,7 +143,7 @@ impl World {
         self.send(&mut batch)
     }
 
-    /// The process asks once more for all who wait at it, and is answered as by the model.
+    /// The process asks once more for all its waiters, and its answers must be the model's.
     fn send(&mut self, batch: &mut Batch) -> Result<(), Vec<Broken>> {
         let process = batch.process;
         let its = self.waiting.iter().filter(|its| its.process == process);
@@ -232,7 +232,7 @@ impl World {
         Command::Acquire { ask, turn }
     }
 
-    /// P11: the first of each process stands in the row's line where it stands in the model's.
+    /// P11: the first waiter of each process has the same place in the row's line as in the model's.
     fn stands_otherwise(&self, now: Timestamp) -> Vec<Broken> {
         let mut broken = Vec::new();
         for (text, of) in NAMES
@@ -282,7 +282,7 @@ fn ms(ms: i64) -> Duration {
     Duration::from_millis(ms.try_into().expect("time goes on"))
 }
 
-/// None for what no ask here is to be told.
+/// `None` for an answer that no ask here may get.
 fn told(outcome: &Outcome) -> Option<Told> {
     match outcome {
         Ok(Reply::Granted { now: true, .. }) => Some(Told::Granted),

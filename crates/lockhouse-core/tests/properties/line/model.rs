@@ -1,16 +1,16 @@
-//! The line of all processes once more: a list of all who stand in it, which is gone through for every question.
+//! A second implementation of the line of all processes: a list of all waiters, which every question goes through.
 //!
 //! Times are milliseconds that no clock moves. It shares no code with `decide`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A waiter that came at most this much later may be served before, if both wait.
+/// A waiter that came at most this much later may be served first, if both wait.
 const WINDOW_MS: i64 = 250;
 
 /// The time that a step of priority is worth.
 const STEP_MS: i64 = 10_000;
 
-/// One that asks.
+/// A caller that asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Waiter {
     pub(super) number: u64,
@@ -22,7 +22,7 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// The lower comes first.
+    /// The waiter's place. The lower place comes first.
     pub(super) fn place(&self) -> (i64, u64) {
         let moved = i64::from(self.priority) * STEP_MS;
         (self.came_ms - moved, self.number)
@@ -38,7 +38,7 @@ pub(super) enum Told {
     TooMuch,
 }
 
-/// When what a process says of its waiters is saved.
+/// When the entry of a process is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Along,
@@ -53,9 +53,9 @@ pub(super) struct Batch {
     /// Requests that end.
     pub(super) ends: Vec<u64>,
     pub(super) resized: Option<(&'static str, u32)>,
-    /// In the order of their places.
+    /// The asks, in the order of their places.
     pub(super) asks: Vec<Waiter>,
-    /// It says of these how its waiters stand.
+    /// The semaphores on which the process writes its entry.
     pub(super) says: Vec<(&'static str, When)>,
 }
 
@@ -63,11 +63,11 @@ pub(super) struct Batch {
 struct Semaphore {
     capacity: u32,
     is_key: bool,
-    /// A key is made by its first grant.
+    /// Whether the semaphore exists. The first grant of a key creates it.
     is_there: bool,
-    /// All who stand in its line, as far as was said.
+    /// All waiters in its line, as the processes last wrote them.
     line: Vec<Waiter>,
-    /// Since when free permits are left to the first.
+    /// Since when free permits are left to the first waiter.
     left_since: Option<i64>,
 }
 
@@ -82,8 +82,8 @@ pub(super) struct Model {
 struct Touched {
     written: BTreeSet<&'static str>,
     /// The semaphores on which the time that permits are left to the first begins again.
-    anew: BTreeSet<&'static str>,
-    /// The refused asks that go on waiting, and the semaphores that each waits for.
+    restarted: BTreeSet<&'static str>,
+    /// The refused asks that go on waiting, and the semaphores for which each waits.
     refused: Vec<(Waiter, Vec<&'static str>)>,
 }
 
@@ -120,7 +120,7 @@ impl Model {
         self.held.keys().copied().collect()
     }
 
-    /// Where the first of `process` stands in the line of `name`, for how many it asks, and how many wait there.
+    /// The first waiter of `process` in the line of `name`, how many permits it asks for, and how many wait there.
     pub(super) fn head(&self, name: &str, process: usize) -> Option<(Waiter, u32, usize)> {
         let its = || {
             let line = self.semaphores[name].line.iter();
@@ -130,7 +130,7 @@ impl Model {
         Some((first.clone(), wanted(first, name), its().count()))
     }
 
-    /// The answers to what a process sends at once.
+    /// The answers to a batch of a process.
     pub(super) fn run(&mut self, now: i64, batch: &Batch) -> Vec<Told> {
         let mut touched = Touched::default();
         for id in &batch.ends {
@@ -143,7 +143,7 @@ impl Model {
         {
             semaphore.capacity = capacity;
             touched.written.insert(name);
-            touched.anew.insert(name);
+            touched.restarted.insert(name);
         }
         let asks = batch.asks.iter();
         let told = asks.map(|ask| self.ask(now, ask, &mut touched)).collect();
@@ -151,7 +151,7 @@ impl Model {
             self.says(batch.process, (*name, *when), &mut touched);
         }
         for name in &touched.written {
-            self.settle(now, name, touched.anew.contains(name));
+            self.settle(now, name, touched.restarted.contains(name));
         }
         told
     }
@@ -199,12 +199,12 @@ impl Model {
                 .retain(|waiter| !passed.contains(&waiter.process));
             semaphore.is_there = true;
             touched.written.insert(name);
-            touched.anew.insert(name);
+            touched.restarted.insert(name);
         }
         self.held.insert(ask.number, ask.wants.clone());
     }
 
-    /// Whether nobody comes first, here or at other processes, or they have had their time.
+    /// Whether no other waiter comes first, here or at another process, or those that do have had their time.
     fn is_its_turn(&self, now: i64, name: &str, ask: &Waiter, touched: &Touched) -> bool {
         let mut here = touched.refused_on(name);
         if here.any(|other| other.place() < ask.place()) {
@@ -221,7 +221,7 @@ impl Model {
         ahead == 0 || since.is_some_and(|since| now - since >= patience_ms)
     }
 
-    /// The other processes whose first comes before `ask`, and fits at all.
+    /// The other processes whose first waiter comes before `ask`, and could be granted at all.
     fn ahead(&self, name: &str, ask: &Waiter) -> Vec<usize> {
         let window_ms = if ask.waits { WINDOW_MS } else { 0 };
         let processes = self.semaphores[name]
@@ -251,16 +251,16 @@ impl Model {
         semaphore.line.extend(refused);
         touched.written.insert(name);
         if when == When::Excused {
-            touched.anew.insert(name);
+            touched.restarted.insert(name);
         }
     }
 
-    fn settle(&mut self, now: i64, name: &str, is_anew: bool) {
+    fn settle(&mut self, now: i64, name: &str, restarts: bool) {
         let is_full = self.free(name) == 0;
         let semaphore = self.semaphores.get_mut(name).expect("all are known");
         semaphore.left_since = match semaphore.left_since {
             _ if is_full || semaphore.line.is_empty() => None,
-            Some(since) if !is_anew => Some(since),
+            Some(since) if !restarts => Some(since),
             _ => Some(now),
         };
     }

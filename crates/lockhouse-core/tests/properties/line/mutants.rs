@@ -31,7 +31,7 @@ fn assert_caught(wrong: Decide) {
     assert!(some_sequences().any(is_caught), "nothing noticed");
 }
 
-/// The sequences are worth something: all that there is to decide comes up.
+/// The sequences are useful: every kind of decision comes up.
 #[test]
 fn sequences_reach_every_case() {
     let (mut granted, mut others_first, mut within) = (0, 0, 0);
@@ -71,7 +71,7 @@ fn with_lines(mut loaded: Loaded, commands: &[Command], change: fn(&mut Line)) -
     decide(loaded, commands)
 }
 
-/// The line, with another word for since when permits are left to the first.
+/// The line, with another text for the time since which permits are left to the first.
 fn left_since(line: &mut Line, since: &str) {
     let text = line.to_string();
     let mut words: Vec<_> = text.splitn(2, ';').collect();
@@ -154,7 +154,7 @@ fn priority_that_counts_at_one_process_only_is_caught() {
     });
 }
 
-/// P11: of a template's semaphores nobody knows that they are.
+/// P11: no process knows which semaphores are a template's.
 #[test]
 fn a_waiter_that_reserves_without_its_key_is_caught() {
     assert_caught(|mut loaded, commands| {
@@ -164,7 +164,7 @@ fn a_waiter_that_reserves_without_its_key_is_caught() {
     });
 }
 
-/// P11: it does not stand in the line of the key that it lacks.
+/// P11: a waiter does not stand in the line of the key that it lacks.
 #[test]
 fn a_waiter_that_loses_its_place_at_its_key_is_caught() {
     assert_caught(|loaded, commands| {

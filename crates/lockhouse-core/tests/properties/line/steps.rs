@@ -9,22 +9,22 @@ use super::model::When;
 pub(super) const PROCESSES: usize = 3;
 pub(super) const HOUR_MS: i64 = 3_600_000;
 
-/// The semaphores that they ask for, with their capacities.
+/// The semaphores for which the processes ask, with their capacities.
 pub(super) const PLAIN: [(&str, u32); 2] = [("a", 1), ("b", 2)];
 pub(super) const KEYS: [(&str, u32); 2] = [("k/x", 1), ("k/y", 1)];
 pub(super) const NAMES: [&str; 4] = [PLAIN[0].0, PLAIN[1].0, KEYS[0].0, KEYS[1].0];
 
-/// The step of a process, and how long it comes after the step before.
+/// A step of a process, and the time since the step before.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) after_ms: i64,
     pub(super) process: usize,
     pub(super) deed: Deed,
-    /// When what it says of its waiters is saved.
+    /// When the entry of the process is saved.
     pub(super) when: When,
 }
 
-/// Whatever a process does, it asks once more for all who wait at it.
+/// The action of a process. With every action the process asks once more for all its waiters.
 #[derive(Clone, Debug)]
 pub(super) enum Deed {
     Ask {
@@ -33,16 +33,16 @@ pub(super) enum Deed {
         waits: bool,
     },
     Look,
-    /// Of all that are held.
+    /// Ends a request, by its index among all held ones.
     End(usize),
-    /// Of all who wait at it.
+    /// A waiter gives up, by its index among those of the process.
     GiveUp(usize),
     Resize(&'static str, u32),
-    /// By so many hours.
+    /// Sets the clock by so many hours.
     SetClock(i64),
 }
 
-/// Up to 40 steps, within the half minute after which a line would take a pause for a clock that was set.
+/// Up to 40 steps within half a minute. After a longer pause, a line assumes that the clock was set.
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let after = prop_oneof![
         4 => Just(0),
@@ -84,7 +84,7 @@ fn deeds() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// Mostly one semaphore, else several, and some of them keys.
+/// Mostly one semaphore, or else several, and some of them keys.
 fn wants() -> impl Strategy<Value = Vec<(&'static str, u32)>> {
     let names = prop_oneof![
         3 => select(&["a", "b"][..]).prop_map(|name| vec![name]),

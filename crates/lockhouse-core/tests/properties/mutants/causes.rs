@@ -1,4 +1,4 @@
-//! Requests that end for a cause that does not hold, or that is told wrongly: P3.
+//! Requests that end for a cause that does not hold, or with a wrong answer: P3.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn ending_a_silent_owner_s_request_though_it_was_heard_again_is_caught() {
     });
 }
 
-/// P3: and so does one that came before it in the same batch.
+/// P3: so does a heartbeat earlier in the same batch.
 #[test]
 fn sweeping_before_the_heartbeats_of_the_batch_is_caught() {
     assert_caught("P3", |loaded, commands| {
@@ -49,7 +49,7 @@ fn going_on_with_a_session_that_has_ended_is_caught() {
     });
 }
 
-/// P3: who never sent a heartbeat can't fall silent.
+/// P3: an owner that never sent a heartbeat can't fall silent.
 #[test]
 fn taking_an_owner_without_a_session_for_silent_is_caught() {
     assert_caught("P3", |mut loaded, commands| {
@@ -123,7 +123,7 @@ fn ending_as_stale_what_is_too_young_is_caught() {
     });
 }
 
-/// P3: a session that goes on keeps what its owner holds, however long.
+/// P3: a session keeps its owner's requests as long as it lasts.
 #[test]
 fn ending_as_stale_what_a_session_keeps_is_caught() {
     assert_caught("P3", |mut loaded, commands| {
@@ -175,7 +175,7 @@ fn forgetting_the_caller_of_a_forced_end_is_caught() {
     });
 }
 
-/// P3: an operator is not to blame for what had expired.
+/// P3: an operator does not end a request that had expired.
 #[test]
 fn naming_an_operator_for_what_had_expired_is_caught() {
     assert_caught("P3", |loaded, commands| {
@@ -193,7 +193,7 @@ fn naming_an_operator_for_what_had_expired_is_caught() {
     });
 }
 
-/// A sweep that found something expired is told that it ended it, whatever it was looking for.
+/// A sweep that finds an expired request is told that it ended the request, whatever it was looking for.
 #[test]
 fn not_counting_what_had_expired_as_ended_is_caught() {
     assert_caught("answers", |loaded, commands| {

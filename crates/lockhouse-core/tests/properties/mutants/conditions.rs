@@ -1,4 +1,4 @@
-//! Resizes from an expected capacity that don't mind it, or mind too much.
+//! Resizes that ignore their expected capacity, or are too strict about it.
 
 use lockhouse_core::{Command, Decision, Definition, Loaded, Refusal, Semaphore, decide};
 
@@ -31,7 +31,7 @@ fn creating_what_was_expected_to_have_a_capacity_is_caught() {
     });
 }
 
-/// The same resize again is answered as it was, though by then the capacity is another.
+/// A repeated resize gets the answer of the first, though the capacity differs from the expected one since.
 #[test]
 fn refusing_a_resize_that_was_done_already_is_caught() {
     assert_caught("answers", |loaded, commands| {
@@ -54,7 +54,7 @@ fn refusing_a_resize_that_was_done_already_is_caught() {
     });
 }
 
-/// Decides with the definitions changed by `change`, which is told the semaphore as loaded.
+/// Decides with the definitions changed by `change`, which gets the loaded semaphore.
 fn on_definitions(
     loaded: Loaded,
     commands: &[Command],

@@ -19,8 +19,8 @@ const SEQUENCES: usize = 1_000;
 /// How many sequences may be needed until a mutant is caught. Most need a few.
 const AT_MOST: usize = 5_000;
 
-/// Breaks `decide` and expects some sequence to break `rule`, in a commit where the comparison with
-/// the model finds fault as well.
+/// Breaks `decide`, and expects some sequence to break `rule`, in a commit in which the comparison with the model fails as
+/// well.
 fn assert_caught(rule: &str, wrong: Decide) {
     let caught = some_sequences(AT_MOST).any(|steps| {
         let broken = check(wrong, &steps).err().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Wrong counts, halves of grants and wrong fences: P1, P2, P6 and P7.
+//! Wrong counts, partial grants and wrong fences: P1, P2, P6 and P7.
 
 use lockhouse_core::{Capacity, Changes, Command, Decision, Reply, decide};
 
@@ -57,7 +57,7 @@ fn forgetting_to_count_a_grant_is_caught() {
     });
 }
 
-/// P2: each command must see what the ones before it in the batch did.
+/// P2: each command must see the effects of the commands before it in the batch.
 #[test]
 fn deciding_each_command_on_what_was_loaded_is_caught() {
     assert_caught("P2", |loaded, commands| {
@@ -131,7 +131,7 @@ fn using_a_fence_twice_is_caught() {
 
 /// P7.
 #[test]
-fn beginning_fences_anew_at_re_creation_is_caught() {
+fn restarting_fences_at_re_creation_is_caught() {
     assert_caught("P7", |mut loaded, commands| {
         for semaphore in loaded.semaphores.values_mut() {
             if !semaphore.exists() {

@@ -1,4 +1,4 @@
-//! Requests that end, come back or are granted when they must not: P3, P4 and P5.
+//! Requests that wrongly end, come back or are granted: P3, P4 and P5.
 
 use std::collections::BTreeSet;
 
@@ -168,7 +168,7 @@ fn a_trace_of_a_refused_ask_is_caught() {
     });
 }
 
-/// Makes live again what has ended and `commands` are to end, where its semaphores are loaded.
+/// Makes ended requests that `commands` end live again, if their semaphores are loaded.
 fn revive(loaded: &mut Loaded, commands: &[Command]) {
     let ends = commands.iter().filter(|c| matches!(c, Command::End { .. }));
     let ids: BTreeSet<_> = ends.filter_map(Command::external_id).collect();

@@ -1,4 +1,4 @@
-//! Sessions that are not kept as they were told, and times that are told wrongly: P8 and P10.
+//! Sessions that differ from their answers, and answers with wrong times: P8 and P10.
 
 use lockhouse_core::{Reply, decide};
 
@@ -41,7 +41,7 @@ fn forgetting_the_owner_that_came_back_after_its_goodbye_is_caught() {
 
 /// P10: a heartbeat counts from the store's now, not from the end of the last.
 #[test]
-fn lengthening_the_last_session_instead_of_beginning_anew_is_caught() {
+fn lengthening_the_last_session_instead_of_starting_a_new_one_is_caught() {
     assert_caught("changes", |loaded, commands| {
         let before = loaded.owners.clone();
         let mut decision = decide(loaded, commands);
@@ -54,7 +54,7 @@ fn lengthening_the_last_session_instead_of_beginning_anew_is_caught() {
     });
 }
 
-/// A session that lapsed is another than the one that goes on now.
+/// A heartbeat after a session lapsed begins another session.
 #[test]
 fn going_on_with_a_session_that_had_lapsed_is_caught() {
     assert_caught("answers", |loaded, commands| {
@@ -69,7 +69,7 @@ fn going_on_with_a_session_that_had_lapsed_is_caught() {
     });
 }
 
-/// P8: a grant that was made before has less than its TTL left.
+/// P8: an earlier grant has less than its TTL left.
 #[test]
 fn telling_the_whole_ttl_of_what_was_granted_before_is_caught() {
     assert_caught("P8", |loaded, commands| {

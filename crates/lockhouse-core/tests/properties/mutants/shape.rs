@@ -1,4 +1,4 @@
-//! The right end, written the wrong way.
+//! Correct ends that are saved wrongly.
 
 use lockhouse_core::{Ended, Freed, Semaphore, State, decide};
 
@@ -25,7 +25,7 @@ fn changes_out_of_order_are_caught() {
     });
 }
 
-/// The permits of a release may have been granted again.
+/// Another ask in the batch may have been granted the permits of a release.
 #[test]
 fn ringing_for_every_release_is_caught() {
     assert_caught("changes", |loaded, commands| {

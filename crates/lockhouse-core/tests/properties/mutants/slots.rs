@@ -15,7 +15,7 @@ fn handing_a_slot_out_twice_is_caught() {
     });
 }
 
-/// The whole row of slots is turned around, so all else is right.
+/// All slots are mirrored, so every other rule holds.
 #[test]
 fn handing_out_the_highest_slots_is_caught() {
     assert_caught("slots", |mut loaded, commands| {
@@ -102,7 +102,7 @@ fn losing_the_slots_above_a_smaller_capacity_is_caught() {
     });
 }
 
-/// P1: permits of before have no slots, and the first of after have theirs.
+/// P1: permits from before have no slots, and the first permits afterwards get theirs.
 #[test]
 fn turning_slots_on_while_permits_are_held_is_caught() {
     assert_caught("P1", |mut loaded, commands| {

@@ -1,11 +1,11 @@
-//! Semaphores of templates that are created, resized and deleted where they must not be: P2, P5 and
-//! P7. The model finds deviations that break no promise.
+//! Semaphores of templates that are wrongly created, resized and deleted: P2, P5 and P7. The model finds deviations that
+//! break no promise.
 
 use lockhouse_core::{Command, Loaded, Semaphore, Template, decide};
 
 use super::assert_caught;
 
-/// The semaphores that `commands` have follow their templates.
+/// The semaphores that `commands` make follow their templates.
 fn followed<'a>(
     loaded: &'a mut Loaded,
     commands: &'a [Command],
@@ -37,7 +37,7 @@ fn deleting_what_is_held_as_unused_is_caught() {
 
 /// P7.
 #[test]
-fn beginning_fences_anew_for_a_grant_is_caught() {
+fn restarting_fences_for_a_grant_is_caught() {
     assert_caught("P7", |mut loaded, commands| {
         if commands.iter().all(|command| command.ask().is_some()) {
             let gone = loaded.semaphores.values_mut().filter(|s| !s.exists());
@@ -47,7 +47,7 @@ fn beginning_fences_anew_for_a_grant_is_caught() {
     });
 }
 
-/// P5, as the model says: there is no row to be saved.
+/// P5: the model saves no row.
 #[test]
 fn creating_a_semaphore_for_an_ask_that_is_refused_is_caught() {
     assert_caught("changes", |loaded, commands| {

@@ -10,13 +10,13 @@ use super::slack::SLACK_US;
 use crate::history::rows::PermitRow;
 use crate::history::{Answer, FELLOWS, NEVER, Operation, Promise, Violation};
 
-/// How far times of the rows may be off what they are computed from.
+/// How far times in the rows may be off the times from which they are computed.
 const ROUNDING_US: i64 = 1_000;
 
-/// How often a process gives a sign of life, at the least, if it is not stopped.
+/// A process that is not stopped gives a sign of life at least this often.
 const SIGN_US: u64 = 400_000;
 
-/// For how long a process must have been awake for what it says late to have come late.
+/// An answer counts as late only if its process was awake for this long between the expiry and the answer.
 const AWAKE_US: u64 = 1_000_000;
 
 pub(super) fn broken(scene: &Scene<'_>, distance: &Distance<'_>) -> Vec<Violation> {
@@ -29,7 +29,7 @@ pub(super) fn broken(scene: &Scene<'_>, distance: &Distance<'_>) -> Vec<Violatio
     found
 }
 
-/// Told that its time had passed when it can't have.
+/// A caller was told that a request had expired when it cannot have.
 fn expired_too_soon(facts: &Facts<'_>) -> Option<Violation> {
     let told = facts
         .told_over()
@@ -67,7 +67,7 @@ fn expires_at_another_time(facts: &Facts<'_>) -> Option<Violation> {
     )
 }
 
-/// P9: what was told to be renewed lasts as long as was told.
+/// P9: a renewed request lasts as long as the answer says.
 fn renewal_is_lost(distance: &Distance<'_>, facts: &Facts<'_>) -> Option<Violation> {
     let least = distance.least()?;
     if facts.clock_moved {
@@ -82,7 +82,7 @@ fn renewal_is_lost(distance: &Distance<'_>, facts: &Facts<'_>) -> Option<Violati
     short.then(|| Violation::new(Promise::P9, what).by([*last]).at([*row]))
 }
 
-/// An owner whose silence ended it, or did not keep it from going stale, and who was heard.
+/// A request that ended because its owner was silent, or as stale, although a heartbeat of the owner still lasted.
 fn silent_too_soon(
     scene: &Scene<'_>,
     distance: &Distance<'_>,
@@ -106,8 +106,8 @@ fn silent_too_soon(
     (latest < to && !moved).then(|| Violation::new(Promise::P8, what).by([beat]).at([*row]))
 }
 
-/// Grants that came when they had expired, to those who were awake: who was stopped says late what
-/// came in time.
+/// Grants that reached an awake client after they had expired. A stopped client may record an answer late that came
+/// in time, so it is not judged.
 pub(super) fn told_too_late(scene: &Scene<'_>, is_judged: impl Fn(u32) -> bool) -> Vec<Violation> {
     let distance = &Distance::of(scene);
     let late = scene.requests.values().filter_map(|facts| {
@@ -155,7 +155,7 @@ impl Signs {
         Self(signs)
     }
 
-    /// How long of that time the process of `client` surely ran.
+    /// For how much of the time the process of `client` surely ran.
     fn awake_for(&self, client: u32, from: u64, to: u64) -> u64 {
         let signs = self
             .0

@@ -20,7 +20,7 @@ impl<'a> Distance<'a> {
             let Some(row) = facts.rows.first().copied() else {
                 continue;
             };
-            // Calls that the move came into can have been before it or after.
+            // A call during which the clock was moved can have taken effect before the move or after it.
             if facts.clock_moved {
                 continue;
             }
@@ -49,24 +49,24 @@ impl<'a> Distance<'a> {
         }
     }
 
-    /// How far it is ahead at least.
+    /// How far the store's clock is ahead at least.
     pub(super) fn least(&self) -> Option<i64> {
         self.least.map(|(least, ..)| least)
     }
 
-    /// By the monotonic clock, the latest moment at which the store's says `at`.
+    /// The latest moment, by the monotonic clock, at which the store's clock says `at`.
     pub(super) fn latest(&self, at: i64) -> Option<u64> {
         let (least, ..) = self.least?;
         Some(moment(at.saturating_sub(least)).saturating_add(SLACK_US))
     }
 
-    /// The earliest.
+    /// The earliest moment, by the monotonic clock, at which the store's clock says `at`.
     pub(super) fn earliest(&self, at: i64) -> Option<u64> {
         let (most, ..) = self.most?;
         Some(moment(at.saturating_sub(most)).saturating_sub(SLACK_US))
     }
 
-    /// P8: two operations of which one says that the clock is ahead by more than the other allows.
+    /// P8: two operations, the first of which shows the store's clock to be ahead by more than the second one allows.
     pub(super) fn contradiction(&self) -> Option<Violation> {
         let ((least, one, one_row), (most, other, other_row)) = (self.least?, self.most?);
         let what = format!("the clock is ahead by {least} µs at least, and by {most} µs at most");
@@ -87,7 +87,7 @@ fn moment(us: i64) -> u64 {
 }
 
 impl Facts<'_> {
-    /// When it was surely granted by: as it was told, or by its row.
+    /// The time by which the request was surely granted, by an answer or by its row.
     pub(super) fn granted_by(&self, distance: &Distance<'_>) -> Option<u64> {
         let told = self.first_grant().map(|grant| grant.ended);
         let row = self.rows.first().filter(|_| !self.clock_moved);

@@ -28,7 +28,7 @@ pub(super) fn broken(
     found
 }
 
-/// Whether it did something to a live request.
+/// Whether the operation did something to a live request.
 fn took_effect(operation: &Operation) -> bool {
     matches!(
         operation.answer,
@@ -36,7 +36,7 @@ fn took_effect(operation: &Operation) -> bool {
     )
 }
 
-/// P3: only one is told that it was the one.
+/// P3: only one caller is told that its call ended the request.
 fn ended_twice(facts: &Facts<'_>) -> Option<Violation> {
     let ended =
         |operation: &&&Operation| matches!(operation.answer, Answer::Ended { now: true, .. });
@@ -61,7 +61,7 @@ fn other_reasons(facts: &Facts<'_>) -> Option<Violation> {
     Some(Violation::new(Promise::P3, what).by(first).at([*row]))
 }
 
-/// P3: what was told to be over is over; but who is late is told so before the row is ended.
+/// P3: a request that a caller was told to be over is over. A late holder is told so before its row is ended.
 fn still_there(facts: &Facts<'_>) -> Option<Violation> {
     let told = facts
         .told_over()
@@ -100,7 +100,7 @@ fn was_given_up(facts: &Facts<'_>) -> bool {
     unanswered || (facts.asks.iter().any(is_over) && facts.grants().next().is_none())
 }
 
-/// P3: what a sweep takes for stale is as old as that. The times of these rows are the store's own.
+/// P3: a request that a sweep ends as stale has the age of staleness. The times of these rows are the store's own.
 pub(super) fn too_young_to_be_stale(rows: &Rows, stale_after: Duration) -> Vec<Violation> {
     let is_too_young = |row: &&PermitRow| {
         let age = row.released_at.map(|at| at.saturating_sub(row.granted_at));
@@ -115,7 +115,7 @@ pub(super) fn too_young_to_be_stale(rows: &Rows, stale_after: Duration) -> Vec<V
     found.collect()
 }
 
-/// P3: a goodbye that was answered has ended what its owner held when it was begun.
+/// P3: an answered goodbye has ended all that its owner held when the goodbye was begun.
 fn outlives_a_goodbye<'a>(distance: &Distance<'_>, facts: &Facts<'a>) -> Option<Violation> {
     let row = facts.rows.first()?;
     let owner = |asked: &'a Asked| asked.owner.as_deref();
@@ -139,7 +139,7 @@ fn outlives_a_goodbye<'a>(distance: &Distance<'_>, facts: &Facts<'a>) -> Option<
     })
 }
 
-/// P4: nothing is done to what is over, or was never there.
+/// P4: no call changes a request that is over or never existed.
 fn goes_on(facts: &Facts<'_>, operation: &Operation) -> Option<Violation> {
     if !took_effect(operation) {
         return None;

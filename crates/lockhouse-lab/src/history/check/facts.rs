@@ -14,15 +14,15 @@ pub(super) struct Facts<'a> {
     pub(super) renewals: Vec<&'a Operation>,
     /// Releases, and ends by force.
     pub(super) endings: Vec<&'a Operation>,
-    /// Of its owner.
+    /// The goodbyes of the request's owner.
     pub(super) goodbyes: Vec<&'a Operation>,
-    /// Of its owner, as far as they may have been heard.
+    /// The heartbeats of the request's owner that may have been heard.
     pub(super) beats: Vec<&'a Operation>,
-    /// The first moment at which the silence of its owner may have ended it.
+    /// The first moment at which the silence of its owner may have ended the request.
     pub(super) kept_to: u64,
-    /// When the silence of its owner has surely ended it.
+    /// When the silence of its owner has surely ended the request.
     pub(super) silent_from: u64,
-    /// Whether the store's clock was moved while it may have lived.
+    /// Whether the store's clock was moved while the request may have lived.
     pub(super) clock_moved: bool,
     pub(super) rows: Vec<&'a PermitRow>,
 }
@@ -83,7 +83,7 @@ impl<'a> Facts<'a> {
         granted.or(self.asks.first().copied())?.asked()
     }
 
-    /// The answers that say that it is held.
+    /// The answers that say that the request is held.
     pub(super) fn grants(&self) -> impl Iterator<Item = (&'a Operation, &'a [Held], bool)> {
         self.asks
             .iter()
@@ -93,14 +93,13 @@ impl<'a> Facts<'a> {
             })
     }
 
-    /// All operations on it.
+    /// All operations on the request.
     pub(super) fn operations(&self) -> impl Iterator<Item = &'a Operation> {
         let calls = self.asks.iter().chain(&self.renewals).chain(&self.endings);
         calls.copied()
     }
 
-    /// The first call that may have been granted it, even if it had ended before an answer came
-    /// through.
+    /// The first call that may have been granted the request, even if the request ended before an answer came through.
     pub(super) fn first_ask(&self) -> Option<&'a Operation> {
         let may = |ask: &&Operation| {
             let answer = &ask.answer;
@@ -109,19 +108,19 @@ impl<'a> Facts<'a> {
         self.asks.iter().copied().find(may)
     }
 
-    /// The first answer that says that it is held.
+    /// The first answer that says that the request is held.
     pub(super) fn first_grant(&self) -> Option<&'a Operation> {
         let grants = self.grants().map(|(operation, ..)| operation);
         grants.min_by_key(|operation| operation.ended)
     }
 
-    /// The first answer that says that it is over.
+    /// The first answer that says that the request is over.
     pub(super) fn told_over(&self) -> Option<&'a Operation> {
         let over = self.operations().filter(|o| o.says_ended().is_some());
         over.min_by_key(|operation| operation.ended)
     }
 
-    /// When it surely was over: as it was told, or by its row.
+    /// When the request surely was over, by an answer or by its row.
     fn is_over_by(&self, moved: &Moved) -> u64 {
         let told = self.told_over().map(|told| told.ended);
         let row = self.rows.first().and_then(|row| row.released_at);
@@ -129,13 +128,13 @@ impl<'a> Facts<'a> {
         told.into_iter().chain(by_row).min().unwrap_or(NEVER)
     }
 
-    /// Whether an answer about it was lost before that time.
+    /// Whether an answer about the request was lost before that time.
     pub(super) fn was_lost(&self, before: u64) -> bool {
         self.operations()
             .any(|operation| operation.answer == Answer::Unknown && operation.begun < before)
     }
 
-    /// When the first call that may end it was begun.
+    /// When the first call that may end the request was begun.
     pub(super) fn may_end_from(&self) -> u64 {
         let endings = self.endings.iter().chain(&self.goodbyes);
         endings
@@ -145,7 +144,7 @@ impl<'a> Facts<'a> {
             .unwrap_or(NEVER)
     }
 
-    /// The least and the greatest time to live that it was ever given; none if it has none.
+    /// The least and the greatest time to live that the request was ever given. `None` if it has none.
     pub(super) fn ttls(&self) -> Option<(u64, u64)> {
         let asked = self.asks.iter().filter_map(|ask| ask.asked()?.ttl_us);
         let renewed = self.renewals.iter().filter_map(|renewal| {
@@ -158,7 +157,7 @@ impl<'a> Facts<'a> {
         Some((all().min()?, all().max()?))
     }
 
-    /// Before this it can't have expired, as far as calls that ended by `until` tell.
+    /// The time before which the request can't have expired, as far as calls that ended by `until` tell.
     pub(super) fn lives_at_least_to(&self, until: u64) -> Option<u64> {
         if self.clock_moved {
             return None;
@@ -173,7 +172,7 @@ impl<'a> Facts<'a> {
         Some(begun + least)
     }
 
-    /// After this it has expired, whatever became of the calls that were begun before `until`; none
+    /// The time after which the request has expired, whatever became of the calls that were begun before `until`. `None`
     /// if it may live on.
     pub(super) fn lives_at_most_to(&self, until: u64) -> Option<u64> {
         if self.clock_moved {
@@ -191,7 +190,7 @@ impl<'a> Facts<'a> {
                 continue;
             };
             match &renewal.answer {
-                // If it was repeated, its first try may have been done before the end that answers it.
+                // A repeated renewal may have been done at its first try, before the end that answers it.
                 Answer::Renewed | Answer::Refused(Refused::Ended(_)) => {
                     last = last.max(renewal.ended + ttl_us.unwrap_or(most));
                 }
@@ -202,15 +201,15 @@ impl<'a> Facts<'a> {
         Some(last)
     }
 
-    /// Whether all who asked for it were told that they don't get it, and that it was never had.
+    /// Whether every ask for the request was refused, and no answer says that it ever existed.
     pub(super) fn was_always_refused(&self) -> bool {
         let refused = |ask: &&Operation| matches!(&ask.answer, Answer::Refused(why) if !matches!(why, Refused::Ended(_)));
         !self.asks.is_empty() && self.asks.iter().all(refused)
     }
 }
 
-/// Whether a call may have been done. One that failed for no reason of the rules may have been done in
-/// part, as a goodbye is, which is several transactions.
+/// Whether a call may have been done. A call that failed, and was not refused by a rule, may have been done in part:
+/// a goodbye is several transactions.
 pub(super) fn may_be_done(operation: &Operation) -> bool {
     match &operation.answer {
         Answer::Refused(why) => matches!(why, Refused::Other(_)),

@@ -28,7 +28,7 @@ pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     found
 }
 
-/// Two grants, of which the one that came later for sure has not the greater fence.
+/// Two grants, of which the surely later one does not have the greater fence.
 fn falls(semaphore: &str, grants: &[(&Operation, i64)]) -> Option<Violation> {
     let mut by_begin = grants.to_vec();
     by_begin.sort_by_key(|(grant, _)| grant.begun);
@@ -50,7 +50,7 @@ fn falls(semaphore: &str, grants: &[(&Operation, i64)]) -> Option<Violation> {
     None
 }
 
-/// A fence that the row does not have, or slots (P1).
+/// An answer with a fence, or with slots (P1), that the row does not have.
 fn told_otherwise(facts: &Facts<'_>) -> Option<Violation> {
     for (grant, held, _) in facts.grants() {
         for permit in held {

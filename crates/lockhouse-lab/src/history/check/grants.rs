@@ -22,7 +22,7 @@ pub(super) fn broken(scene: &Scene<'_>, facts: &Facts<'_>) -> Vec<Violation> {
     found
 }
 
-/// P5, or P9 where an answer was lost before.
+/// The broken promise: P5, or P9 if an answer was lost before.
 fn again(facts: &Facts<'_>, operation: &Operation) -> Promise {
     if facts.was_lost(operation.begun) {
         Promise::P9
@@ -31,7 +31,7 @@ fn again(facts: &Facts<'_>, operation: &Operation) -> Promise {
     }
 }
 
-/// P5: the same grant, any number of times, and new only once.
+/// P5: all answers show the same grant, and only one shows it as new.
 fn granted_twice(facts: &Facts<'_>) -> Option<Violation> {
     let mut grants = facts.grants();
     let (first, held, mut new) = grants.next()?;
@@ -46,7 +46,7 @@ fn granted_twice(facts: &Facts<'_>) -> Option<Violation> {
     None
 }
 
-/// P5: never again after its end.
+/// P5: a request is never granted again after its end.
 fn granted_after_its_end(facts: &Facts<'_>) -> Option<Violation> {
     for (grant, _, now) in facts.grants() {
         let over = facts.told_over().filter(|over| over.ended < grant.begun);
@@ -66,7 +66,7 @@ fn granted_after_its_end(facts: &Facts<'_>) -> Option<Violation> {
     None
 }
 
-/// P5: another ask stands under the id.
+/// P5: a conflict needs another ask under the same id.
 fn conflict_with_nothing(facts: &Facts<'_>) -> Option<Violation> {
     let may_stand = |ask: &&&Operation| {
         let answer = &ask.answer;
@@ -82,7 +82,7 @@ fn conflict_with_nothing(facts: &Facts<'_>) -> Option<Violation> {
     Some(Violation::new(Promise::P5, what).by([*refused]))
 }
 
-/// P5: who holds it is told so when it asks again.
+/// P5: a holder that asks again is told that it holds its request.
 fn refused_what_it_holds(facts: &Facts<'_>) -> Option<Violation> {
     let first = facts.first_ask()?;
     for ask in &facts.asks {
@@ -105,7 +105,7 @@ fn refused_what_it_holds(facts: &Facts<'_>) -> Option<Violation> {
     None
 }
 
-/// P5: what is refused leaves nothing.
+/// P5: a refused ask leaves no row.
 fn left_a_trace(facts: &Facts<'_>) -> Option<Violation> {
     let row = facts.rows.first().filter(|_| facts.was_always_refused())?;
     let what = format!("{} was refused, and is there", facts.id);
@@ -116,7 +116,7 @@ fn left_a_trace(facts: &Facts<'_>) -> Option<Violation> {
     )
 }
 
-/// P6: the answer has what was asked for.
+/// P6: the answer has all permits of the ask.
 fn by_halves(facts: &Facts<'_>) -> Option<Violation> {
     let (grant, ..) = facts.grants().find(|(grant, held, _)| {
         let asked = grant.asked().map(pairs);
@@ -126,7 +126,7 @@ fn by_halves(facts: &Facts<'_>) -> Option<Violation> {
     Some(Violation::new(Promise::P6, what).by([grant]))
 }
 
-/// P6: so have the rows.
+/// P6: the rows have all permits of the ask.
 fn row_by_halves(facts: &Facts<'_>) -> Option<Violation> {
     let asked = facts.asked().filter(|_| !facts.rows.is_empty())?;
     let of_row = |row: &&PermitRow| (row.semaphore.clone(), row.count);
@@ -141,7 +141,7 @@ fn row_by_halves(facts: &Facts<'_>) -> Option<Violation> {
     })
 }
 
-/// P5: and its owner.
+/// P5: the rows have the owner of the ask.
 fn row_of_another(facts: &Facts<'_>) -> Option<Violation> {
     let asked = facts.asked()?;
     let row = facts.rows.iter().find(|row| row.owner != asked.owner)?;
@@ -153,7 +153,7 @@ fn row_of_another(facts: &Facts<'_>) -> Option<Violation> {
     Some(found.at([*row]))
 }
 
-/// P6: which order the names come in is not the caller's business.
+/// P6: callers may name semaphores in any order without a deadlock.
 fn deadlock(facts: &Facts<'_>) -> Option<Violation> {
     let dead = |operation: &&Operation| operation.answer == Answer::Refused(Refused::Deadlock);
     let operation = facts.operations().find(dead)?;

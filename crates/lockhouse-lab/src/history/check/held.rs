@@ -53,7 +53,7 @@ pub(super) fn spans<'a>(scene: &Scene<'a>) -> HashMap<&'a str, Vec<Span<'a>>> {
     spans
 }
 
-/// When it is surely held: one span, or several where it was renewed late.
+/// When the request is surely held: one span, or several if it was renewed late.
 fn surely_held(scene: &Scene<'_>, facts: &Facts<'_>, grant: &Operation) -> Vec<(u64, u64)> {
     let others_may_end_it = facts
         .rows
@@ -95,7 +95,7 @@ fn span(from: u64, to: u64) -> Option<(u64, u64)> {
     (from < to).then_some((from, to))
 }
 
-/// The first moment at which more is surely held than there is.
+/// The first moment at which surely more permits are held than there are.
 fn over(semaphore: &str, capacity: i64, mut spans: Vec<Span<'_>>) -> Option<Violation> {
     spans.sort_by_key(|span| span.from);
     let mut ends: Vec<usize> = (0..spans.len()).collect();
@@ -121,7 +121,8 @@ fn over(semaphore: &str, capacity: i64, mut spans: Vec<Span<'_>>) -> Option<Viol
     None
 }
 
-/// A resize below what is held revokes nothing, so what counts is the greatest that there ever was.
+/// The greatest capacity that each semaphore ever had. A resize below what is held revokes nothing, so later capacities
+/// do not count.
 pub(super) fn greatest_capacities<'a>(scene: &Scene<'a>) -> HashMap<&'a str, i64> {
     let mut greatest: HashMap<&str, i64> = HashMap::new();
     let mut see = |name: &'a str, capacity: i64| {

@@ -37,8 +37,8 @@ pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     denied.collect()
 }
 
-/// Whether it is a delete that found nothing: one that is asked again when its answer was lost finds
-/// what it has done itself.
+/// Whether the operation is a delete that found nothing. A delete that is repeated after a lost answer finds the work
+/// of its first try.
 pub(super) fn was_gone(operation: &Operation) -> bool {
     let is_delete = matches!(operation.call, Call::Delete { .. });
     is_delete && operation.answer == Answer::Refused(Refused::UnknownSemaphore)
@@ -58,13 +58,13 @@ fn named(call: &Call) -> Vec<(&str, i64)> {
     }
 }
 
-/// How a semaphore was changed, in the order of the beginnings.
+/// The changes of a semaphore, in the order in which they were begun.
 #[derive(Default)]
 struct Semaphore<'a> {
     defines: Vec<(&'a Operation, i64)>,
-    /// Each, and when it or one before it may have been done last.
+    /// Each deletion, with the latest time at which it or an earlier one may have been done.
     deletes: Vec<(&'a Operation, u64)>,
-    /// When each that was answered was, and when the last that was begun of it and those before was.
+    /// For each answered define: when it was answered, and the latest beginning among it and those answered before.
     answered: Vec<(u64, u64)>,
 }
 
@@ -103,7 +103,7 @@ fn semaphores<'a>(scene: &Scene<'a>) -> BTreeMap<&'a str, Semaphore<'a>> {
     semaphores
 }
 
-/// When it has been done at the latest.
+/// When the change has been done at the latest.
 pub(super) fn done_by(change: &Operation) -> u64 {
     match change.answer == Answer::Done || was_gone(change) {
         true => change.ended,
@@ -112,26 +112,26 @@ pub(super) fn done_by(change: &Operation) -> u64 {
 }
 
 impl Semaphore<'_> {
-    /// When the last of the defines was begun that were surely done before `at`.
+    /// The latest beginning among the defines that were surely done before `at`.
     fn defined_since(&self, at: u64) -> Option<u64> {
         let before = self.answered.partition_point(|(ended, _)| *ended < at);
         Some(self.answered[before.checked_sub(1)?].1)
     }
 
-    /// Whether it surely was all through the call: no delete may have come after its definition.
+    /// Whether the semaphore surely existed all through the call: no delete may have come after its definition.
     fn is_there(&self, during: &Operation) -> bool {
         let Some(defined) = self.defined_since(during.begun) else {
             return false;
         };
         let deletes = &self.deletes;
         let before = deletes.partition_point(|(delete, _)| delete.begun < during.ended);
-        // It is not in its own way.
+        // A delete does not compete with itself.
         let is_other = |(delete, _): &&(&Operation, u64)| !std::ptr::eq(*delete, during);
         let last = deletes[..before].iter().rev().find(is_other);
         last.is_none_or(|(_, done)| *done < defined)
     }
 
-    /// Whether it was surely never smaller all through the call. A closed one is full, not too small.
+    /// Whether `count` surely fitted all through the call. A closed semaphore is full, not too small.
     fn fits(&self, count: i64, during: &Operation) -> bool {
         let Some(defined) = self.defined_since(during.begun) else {
             return false;

@@ -14,7 +14,7 @@ pub(super) fn broken(scene: &Scene<'_>, facts: &Facts<'_>) -> Vec<Violation> {
     found
 }
 
-/// A grant that was answered, and has no row.
+/// An answered grant that has no row.
 fn not_there(facts: &Facts<'_>) -> Option<Violation> {
     let known = |operation: &Operation| {
         matches!(
@@ -35,7 +35,7 @@ fn nobody_asked(facts: &Facts<'_>) -> Option<Violation> {
     Some(Violation::new(Promise::P9, what).at([*row]))
 }
 
-/// A request that was granted, and is unknown later.
+/// A granted request that a later call finds unknown.
 fn forgotten(facts: &Facts<'_>) -> Option<Violation> {
     let grant = facts.first_grant()?;
     let unknown = |o: &Operation| o.answer == Answer::Refused(Refused::UnknownRequest);

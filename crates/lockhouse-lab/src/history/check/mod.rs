@@ -13,17 +13,17 @@
 //!
 //! | | by the rows | by the history, and by both |
 //! |---|---|---|
-//! | P1 | at each grant, in the order of the fences, what is live fits the capacity then in force; no live permits share a slot, and slots are below it | what is surely held at any moment fits the greatest capacity that there ever was |
-//! | P2 | `in_use` is the sum of what is live | |
-//! | P3 | an end has a reason and a time, and what is stale is as old as that | at most one answer says that it ended a request just now; all answers and the row agree on how; somebody asked for that end, or could be the cause of it; a goodbye that was answered has ended what its owner held |
-//! | P4 | | nothing is renewed, and nothing ends just now, after an answer said that it was over, after its time had surely passed, or before anybody asked for it |
-//! | P5 | a request is there once | all grants under an id show the same permits and fences, at most one of them as new, none after the end, and the same slots; the row has the owner of the ask; only one ask is granted under an id, and a conflict needs two; what is surely held is not refused to who asks again; what was always refused left no row, and no semaphore that a template would make |
-//! | P6 | the row has the permits of the ask, all of them | so has the answer; and no caller sees a deadlock |
-//! | P7 | no fence twice, none beyond the semaphore's own, and later grants have greater ones | a grant that was asked for after another was answered has the greater fence; the row has the fence that was told |
-//! | P8 | what expired ended when its time had passed, and nothing else did | nothing is told to have expired before its time can have passed; an unrenewed request expires its time to live after its grant; one distance between the store's clock and the monotonic one explains all grants; no owner is taken to be silent while its last heartbeat lasts; a client that is awake gets no grant that has expired |
-//! | P9 | | what was told to be granted, ended or renewed is in the rows; what the rows have was asked for; a semaphore has the capacity that was answered last, and is deleted if that was; nobody is told that one is unknown that is surely there, nor that it is too small for what surely fits, nor that there is none for which a template was set; an id that was granted is not unknown later. And a breach of P5 or P10 is one of P9 where an answer was lost before |
-//! | P10 | | nobody is refused for lack of room while the permits that are possibly held leave enough of it, a second after the time of what nobody ended, or its owner's |
-//! | P11 | | [`overtaken`] decides it apart: nobody is granted what a waiter that came long before was granted later. And nobody is refused for lack of room while all waiters for it lack a keyed semaphore |
+//! | P1 | at each grant, in the order of the fences, the live permits fit the capacity then in force; no live permits share a slot, and slots are below the capacity | the permits that are surely held at any moment fit the greatest capacity that there ever was |
+//! | P2 | `in_use` is the sum of the live permits | |
+//! | P3 | an end has a reason and a time, and a stale request has the age of staleness | at most one answer says that its call ended the request; all answers and the row agree on the reason; a call asked for that end, or can have caused it; an answered goodbye has ended all that its owner held |
+//! | P4 | | no request is renewed, or ended by a call, after an answer said that it was over, after its TTL had surely passed, or before a caller asked for it |
+//! | P5 | a request is there once | all grants under an id show the same permits and fences, at most one of them as new, none after the end, and the same slots; the row has the owner of the ask; only one ask is granted under an id, and a conflict needs two; a repeated ask for a request that is surely held is not refused; a request that was always refused left no row, and no semaphore that a template would make |
+//! | P6 | the row has all permits of the ask | the answer has all permits of the ask; no caller sees a deadlock |
+//! | P7 | no two grants have one fence, no fence is beyond the semaphore's, and later grants have greater fences | a grant that was asked for after another was answered has the greater fence; the row has the fence of the answer |
+//! | P8 | a request ended as expired exactly if its TTL had passed | no answer says that a request expired before its TTL can have passed; an unrenewed request expires its TTL after its grant; one distance between the store's clock and the monotonic one explains all grants; no owner is taken to be silent while its last heartbeat lasts; a client that is awake gets no grant that has expired |
+//! | P9 | | every grant, end or renewal that was answered is in the rows; every row was asked for; a semaphore has the capacity of the last answered change, or is deleted if that was a deletion; no call finds a semaphore unknown that surely exists or that a template makes, nor too small for an ask that surely fits; an id that was granted is not unknown later. A breach of P5 or P10 is one of P9 if an answer was lost before |
+//! | P10 | | no ask is refused for lack of room while the permits that are possibly held leave enough of it. A request that nobody ended possibly holds its permits until a second after its TTL, or after its owner's session |
+//! | P11 | | [`overtaken`] checks it separately: no ask is granted before a waiter that came long before it. No ask is refused for lack of room while all waiters for that room lack a keyed semaphore |
 //!
 //! A semaphore of a template may be deleted while none of its permits is held. While some are held, its definition is
 //! checked.
@@ -31,8 +31,8 @@
 //! P12 is not decided here. P10 is not decided for semaphores whose capacity changed, nor while
 //! they have waiters, or had some a second before: a waiter comes first even if there is room, unless it surely lacks a keyed
 //! semaphore (P11). The requests of a session count as held until the session may have lapsed.
-//! Purged rows count as lost, so the history must be younger than the purge's age. Staleness is checked by the age of the
-//! upkeep that swept: by its default, or as [`check_under`] is told.
+//! Purged rows count as lost, so the history must be younger than the purge's age. The age of staleness is the upkeep's
+//! default, or that of the [`Circumstances`].
 //!
 //! The cost is linear in the operations and rows, apart from sorting them and from three scans: of an owner's heartbeats for
 //! each of its requests, of a semaphore's capacities for each refusal as too large, and of the moves of a clock for each
@@ -66,7 +66,7 @@ pub use scene::Circumstances;
 use scene::Scene;
 use templates::Templates;
 
-/// All that the history, and the rows that are left where there are some, surely break.
+/// The violations that the history certainly shows, and the rows that it left, if there are rows.
 ///
 /// The rows must have been read after the last operation ended.
 pub fn check(operations: &[Operation], rows: Option<&Rows>) -> Vec<Violation> {
@@ -78,11 +78,10 @@ pub fn check(operations: &[Operation], rows: Option<&Rows>) -> Vec<Violation> {
     found
 }
 
-/// The same under `circumstances`. If the store's clock was moved, each request goes by the clock as it was, while order is that
-/// of the clock as it should have been.
+/// The same under `circumstances`. If the store's clock was moved, lifetimes are checked by the clock as it was, and order by the
+/// clock as it should have been.
 ///
-/// How long a request lived is not judged where the clock was moved during its life, nor whether a
-/// grant was told too late: [`late_grants`] does.
+/// A request's lifetime is not judged if the clock was moved during it. Late grants are judged by [`late_grants`] alone.
 pub fn check_under(
     circumstances: &Circumstances,
     operations: &[Operation],
@@ -103,9 +102,8 @@ fn of_rows(scene: &Scene<'_>, rows: &Rows) -> Vec<Violation> {
     found
 }
 
-/// P8: grants that were told to clients after they had expired. It is judged of those whose answers
-/// are not held up between them and the engine that gives them, which are those that `is_judged` says;
-/// who is answered over a link goes by its own deadline.
+/// P8: grants that reached their clients after they had expired. Only clients that `is_judged` names are judged:
+/// nothing between them and their engine delays answers. A client that is answered over a link uses its own deadline.
 pub fn late_grants(
     operations: &[Operation],
     rows: &Rows,

@@ -8,7 +8,7 @@
 //! P11 allows 500 ms and one commit. As the time of a commit the check takes the slowest call between the two asks, on that
 //! semaphore, that is one commit.
 //!
-//! A process that does not claim in time the permits that are left to it may be passed over. During a fault, or while commits
+//! A process that does not claim the permits left to it in time may be passed over. During a fault, or while commits
 //! are slow, that can be any process. So grants at such a time are not checked, and a waiter that waited through it counts as
 //! if it had arrived at its end. The same goes for a deletion of the semaphore.
 
@@ -22,8 +22,8 @@ use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation
 /// By how much a later ask may be served first, beside a commit.
 const LATER_US: u64 = 500_000;
 
-/// A process has 700 ms to claim what is left to it, and may pause for 500 ms of them before it polls. With a slower commit
-/// it may be late.
+/// A process has 700 ms to claim permits that are left to it, and may pause for 500 ms of these before it polls. After a
+/// slower commit it may be late.
 const SLOW_COMMIT_US: u64 = 200_000;
 
 /// The time that a step of priority is worth.
@@ -33,8 +33,8 @@ const STEP_US: i64 = 10_000_000;
 const SPAN_US: u64 = 100_000;
 
 /// The waiters that were overtaken, and the number of pairs that were decided. A pair counts only if it would be a violation
-/// in the other order. At `troubled` times a process may have been unable to claim what was left to it: each lasts until all
-/// processes were at work again.
+/// in the other order. At `troubled` times a process may have been unable to claim the permits left to it: each such time
+/// lasts until all processes work again.
 pub fn overtaken(operations: &[Operation], troubled: &[(u64, u64)]) -> (Vec<Violation>, u64) {
     let of_semaphores = commits(operations);
     let (mut found, mut decided) = (Vec::new(), 0);
@@ -68,13 +68,13 @@ pub fn overtaken(operations: &[Operation], troubled: &[(u64, u64)]) -> (Vec<Viol
 }
 
 /// The times of slow commits on any semaphore. A waiter makes no call that shows how long its own commit took, so [`overtaken`]
-/// knows only of others' on its semaphore. In a history with few calls these show more.
+/// uses the other commits on its semaphore. In a history with few calls, those on all semaphores show more.
 pub fn slow_commits(operations: &[Operation]) -> Vec<(u64, u64)> {
     let all = commits(operations).into_values().flatten();
     all.filter(is_slow).collect()
 }
 
-/// When `semaphore` was deleted, possibly. Its line is deleted with it: a waiter of another process that learns of neither the
+/// When `semaphore` may have been deleted. Its line is deleted with it: a waiter of another process that learns of neither the
 /// deletion nor the new definition enters the line again.
 fn deletions(operations: &[Operation], semaphore: &str) -> Vec<(u64, u64)> {
     let of_it = operations.iter().filter(|operation| {
@@ -90,9 +90,10 @@ fn violation(first: &Ask<'_>, second: &Ask<'_>) -> Violation {
     let by = second.grant.map_or(0, |grant| grant.fence);
     let what = match first.grant {
         Some(Grant { fence, .. }) => format!(
-            "a waiter was granted under fence {fence} what an ask that came later had under {by}"
+            "a waiter was granted a permit with fence {fence}, and an ask that came later was \
+            granted fence {by}"
         ),
-        None => format!("a waiter was refused what an ask that came later had under fence {by}"),
+        None => format!("a waiter was refused, and an ask that came later was granted fence {by}"),
     };
     Violation::new(Promise::P11, what).by([first.operation, second.operation])
 }
@@ -102,11 +103,11 @@ fn violation(first: &Ask<'_>, second: &Ask<'_>) -> Violation {
 struct Ask<'a> {
     operation: &'a Operation,
     count: i64,
-    /// The latest place that it can have.
+    /// The latest place that the ask can have.
     place: i64,
-    /// The earliest: an ask that is sent again with its id may still have its first place.
+    /// The earliest place: an ask that is sent again with its id may still have its first place.
     earliest: i64,
-    /// Whether it waits for this semaphore alone.
+    /// Whether the ask waits for this semaphore alone.
     waits_alone: bool,
     grant: Option<Grant>,
     was_refused: bool,
@@ -171,7 +172,7 @@ impl Judge {
     }
 }
 
-/// The spans in order. Those that meet become one.
+/// The spans in order. Spans that meet become one.
 fn merged(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     spans.sort_unstable();
     let mut merged: Vec<(u64, u64)> = Vec::new();

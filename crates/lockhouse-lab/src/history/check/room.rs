@@ -13,26 +13,26 @@ use super::slack::SLACK_US;
 use super::templates::Templates;
 use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation};
 
-/// How long after its time what nobody gave back may still be in the way.
+/// How long after its TTL a request that nobody released may still take room.
 const COMES_BACK_WITHIN_US: u64 = 1_000_000;
 
-/// How long a waiter may still be in the line after it was answered: its process removes it with a later batch, or others pass
-/// it over after 700 ms.
+/// How long a waiter may still be in the line after it was answered: its process removes it with a later batch, or other
+/// processes pass it over after 700 ms.
 const LEAVES_WITHIN_US: u64 = 1_000_000;
 
 #[derive(Default)]
 struct Semaphore<'a> {
-    /// None once it was changed.
+    /// `None` once the capacity was changed.
     capacity: Option<i64>,
     definitions: u32,
     begins: Sums,
     ends: Sums,
-    /// Spans in which somebody waits.
+    /// Spans in which there is a waiter.
     waits: Vec<(u64, u64)>,
-    /// Spans in which a waiter may reserve what it waits for.
+    /// Spans in which a waiter may reserve the permits that it waits for.
     reserves: Vec<(u64, u64)>,
     refused: Vec<Refusal<'a>>,
-    /// The first ask of which the answer was lost.
+    /// The first ask whose answer was lost.
     lost: Option<&'a Operation>,
 }
 
@@ -144,7 +144,7 @@ fn see<'a>(
     }
 }
 
-/// Whether it was lost before it was done: what was granted has a row.
+/// Whether an ask was lost before it took effect: a granted request has a row.
 fn surely_never_held(scene: &Scene<'_>, facts: &Facts<'_>) -> bool {
     scene.rows.is_some() && facts.rows.is_empty() && facts.first_grant().is_none()
 }

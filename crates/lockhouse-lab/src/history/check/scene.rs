@@ -16,8 +16,8 @@ pub struct Circumstances {
     pub moved: Moved,
     /// The age at which the upkeep ends a request without a TTL as stale.
     pub stale_after: Duration,
-    /// When a process may have been unable to work, until all were at work again. A waiter of that time that has left may still be
-    /// in the line, as its process could not remove it.
+    /// The times at which a process may have been unable to work, each until all processes work again. A waiter that left at
+    /// such a time may still be in the line, as its process could not remove it.
     pub away: Vec<(u64, u64)>,
 }
 
@@ -34,7 +34,7 @@ impl Default for Circumstances {
 /// A history in order, by requests.
 pub(super) struct Scene<'a> {
     pub(super) rows: Option<&'a Rows>,
-    /// In the order in which they were begun.
+    /// All operations, in the order in which they were begun.
     pub(super) operations: Vec<&'a Operation>,
     pub(super) requests: BTreeMap<&'a str, Facts<'a>>,
     pub(super) moved: &'a Moved,

@@ -22,8 +22,8 @@ pub(super) fn may_lapse_from(beats: &[&Operation], from: u64) -> u64 {
     lapses.min().unwrap_or(NEVER)
 }
 
-/// When a session of these heartbeats has surely lapsed; never, if there may be none, as there is none after
-/// a goodbye, or one of them may be heard at any time.
+/// When a session of these heartbeats has surely lapsed. That is never if there is a goodbye, after which there is no
+/// session, or if an unanswered heartbeat may be heard at any time.
 pub(super) fn has_lapsed_by(beats: &[&Operation], goodbyes: &[&Operation]) -> u64 {
     if !goodbyes.is_empty() {
         return NEVER;
@@ -35,7 +35,7 @@ pub(super) fn has_lapsed_by(beats: &[&Operation], goodbyes: &[&Operation]) -> u6
     lapses.max().unwrap_or(NEVER)
 }
 
-/// Whether a heartbeat after `beat` was surely heard before that time.
+/// Whether a heartbeat after `beat` was surely heard before `before`.
 fn is_gone_on_with(beats: &[&Operation], beat: &Operation, before: u64) -> bool {
     if beat.answer != Answer::Done {
         return false;
@@ -45,8 +45,8 @@ fn is_gone_on_with(beats: &[&Operation], beat: &Operation, before: u64) -> bool 
     next.is_some_and(|next| next.ended < before)
 }
 
-/// Until when the session surely goes on of which the last heartbeat was heard at some moment from
-/// `earliest` to `latest` or before, and that heartbeat; none if none was surely heard.
+/// The last heartbeat that was surely heard before `earliest`, and the time until which its session surely goes on, if
+/// heartbeats up to `latest` may replace it. `None` if no heartbeat was surely heard.
 pub(super) fn surely_goes_on_to<'a>(
     beats: &[&'a Operation],
     earliest: u64,
@@ -62,7 +62,7 @@ pub(super) fn surely_goes_on_to<'a>(
     Some((to.min()?, *last))
 }
 
-/// When the session lapses if the heartbeat was heard at that time.
+/// When the session lapses if the heartbeat was heard at `heard`.
 fn lasts_to(beat: &Operation, heard: u64) -> u64 {
     match beat.call {
         Call::Heartbeat { ttl_us, .. } => heard.saturating_add(ttl_us),

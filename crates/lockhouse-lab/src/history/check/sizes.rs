@@ -44,7 +44,8 @@ pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     found
 }
 
-/// Whether somebody holds of it who was granted that before `at`: so it was not deleted meanwhile.
+/// Whether a holder was granted a permit of the semaphore before `at` and still has it, so that the semaphore was not
+/// deleted meanwhile.
 fn is_held_since(scene: &Scene<'_>, name: &str, at: u64) -> bool {
     let mut requests = scene.requests.values();
     requests.any(|facts| {
@@ -54,7 +55,7 @@ fn is_held_since(scene: &Scene<'_>, name: &str, at: u64) -> bool {
     })
 }
 
-/// The capacity after a change. `None` if it is deleted.
+/// The capacity after a change. `None` if the change is a deletion.
 fn capacity(change: &Operation) -> Option<i64> {
     match change.call {
         Call::Define { capacity, .. } => Some(capacity),
@@ -62,8 +63,8 @@ fn capacity(change: &Operation) -> Option<i64> {
     }
 }
 
-/// The change that surely came last, in the order of their beginnings: all others that would have
-/// made it something else were answered before it was begun.
+/// The change that surely came last: all changes to another capacity were answered before it was begun. `changes` are in
+/// the order of their beginnings.
 fn last<'a>(changes: &[&'a Operation]) -> Option<&'a Operation> {
     let (last, others) = changes.split_last()?;
     let settled = |other: &&Operation| {

@@ -26,7 +26,7 @@ impl<'a> Templates<'a> {
         Self { set: set.collect() }
     }
 
-    /// Those that may make `name`.
+    /// The templates that may make `name`.
     fn matching(&self, name: &str) -> impl Iterator<Item = (&'a Operation, i64)> {
         let set = self
             .set
@@ -35,12 +35,12 @@ impl<'a> Templates<'a> {
         set.map(|(operation, _, capacity)| (*operation, *capacity))
     }
 
-    /// Whether one of them may make `name`.
+    /// Whether a template may make `name`.
     pub(super) fn match_name(&self, name: &str) -> bool {
         self.matching(name).next().is_some()
     }
 
-    /// The greatest capacity that one of them may have given `name`.
+    /// The greatest capacity that a template may have given `name`.
     pub(super) fn greatest(&self, name: &str) -> Option<i64> {
         self.matching(name).map(|(_, capacity)| capacity).max()
     }
@@ -73,7 +73,7 @@ fn unknown(scene: &Scene<'_>, templates: &Templates<'_>) -> Vec<Violation> {
     denied.collect()
 }
 
-/// P5: a semaphore that nobody defined and nothing was ever granted on.
+/// P5: a semaphore that nobody defined and on which no permit was ever granted.
 fn left_behind(scene: &Scene<'_>, templates: &Templates<'_>) -> Vec<Violation> {
     let Some(rows) = scene.rows else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Histories made by hand: what is broken is found, and what is right is let pass.
+//! Histories made by hand. The checker finds each violation, and accepts correct histories.
 
 mod keys;
 mod lives;
@@ -29,7 +29,7 @@ struct Story {
     moved: Moved,
 }
 
-/// With a semaphore of one permit.
+/// A story with a semaphore of one permit.
 fn story() -> Story {
     let mut story = Story::default();
     story.rows.semaphores.push(SemaphoreRow {
@@ -56,7 +56,7 @@ impl Story {
         self.history.last_mut().unwrap()
     }
 
-    /// Granted, with its row.
+    /// Adds a grant, with its row.
     fn holds(&mut self, begun: u64, asked: &Asked) {
         let fence = 1 + self.rows.permits.len() as i64;
         self.says(begun, Call::Acquire(asked.clone()), granted(fence));
@@ -77,7 +77,7 @@ impl Story {
         self.rows.semaphores[0].in_use += 1;
     }
 
-    /// The row says how it ended.
+    /// Notes the end of the request in its row.
     fn is_over(&mut self, id: &str, reason: &str, at: i64) {
         let row = self.rows.permits.iter_mut().find(|r| r.external_id == id);
         let row = row.unwrap();
@@ -89,7 +89,7 @@ impl Story {
         row.released_at = Some(at);
     }
 
-    /// Its holder gives it back.
+    /// Adds a release by the holder.
     fn releases(&mut self, begun: u64, id: &str) {
         let answer = Answer::Ended {
             now: true,

@@ -23,14 +23,14 @@ impl Runner {
         self.bounded(wait.unwrap_or(Duration::MAX), granted).await
     }
 
-    /// The library has no block: a release tells whether the permits were held until then.
+    /// The library has no blocks. The answer to the release tells whether the permits were held until then.
     pub(crate) async fn block(&self, command: &Value) -> Told {
         let name = text(command, "as");
         self.acquire(command).await?;
         self.holds.stay(name).await;
         let is_lost = self.holds.is_lost(name).await;
         let released = self.holds.release(name).await;
-        // Whatever the release says of a hold that was lost before.
+        // A hold that was lost before fails the block, whatever its release answers.
         if is_lost["lost"] == true || released?["released"] == false {
             return Err(Failure::new("lost", "it was lost before the end"));
         }

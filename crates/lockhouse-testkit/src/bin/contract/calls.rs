@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::told::{Failure, Told};
 use super::{Runner, millis, text};
 
-/// As many rows as one call asks for.
+/// The number of rows that one call asks for.
 const PAGE: u32 = 100;
 
 impl Runner {
@@ -67,7 +67,7 @@ impl Runner {
         Ok(semaphore(&define.await?))
     }
 
-    /// One that exists keeps its capacity.
+    /// Defines a semaphore if it does not exist. An existing semaphore keeps its capacity.
     pub(crate) async fn define_if_missing(
         &self,
         name: &str,

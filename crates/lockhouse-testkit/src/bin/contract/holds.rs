@@ -17,7 +17,7 @@ pub(crate) struct Holds {
     leaves: Mutex<HashMap<String, oneshot::Sender<()>>>,
 }
 
-/// Something that is held, and the task that tells of its loss.
+/// A permit or session that is held, and the task that reports its loss.
 struct Held {
     what: What,
     watch: JoinHandle<()>,
@@ -89,7 +89,7 @@ impl Holds {
         let (leave, left) = oneshot::channel();
         self.leaves.lock().unwrap().insert(name.to_owned(), leave);
         say(&json!({ "event": "entered", "permit": name }));
-        // Dropped without a word as the program ends.
+        // The sender is dropped when the program ends.
         let _ = left.await;
     }
 

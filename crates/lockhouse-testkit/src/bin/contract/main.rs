@@ -1,4 +1,4 @@
-//! Does what the clients' contract says, by the remote client of this workspace: see `clients/contract/README.md`.
+//! Runs the clients' contract with the remote client of this workspace: see `clients/contract/README.md`.
 //!
 //! Reads one JSON object a line, and writes one a line. Operations run side by side.
 
@@ -19,10 +19,10 @@ use tokio::sync::{mpsc, oneshot};
 use holds::Holds;
 use told::{Failure, Told, say};
 
-/// The client, and what it holds.
+/// The client, and its permits and sessions.
 struct Runner {
     lockhouse: Lockhouse,
-    /// Bounds each call beyond the wait that it asks for, as a caller of this library does.
+    /// The limit of each call beyond the wait that it asks for, as a caller of this library would set.
     timeout: Option<Duration>,
     holds: Holds,
 }
@@ -64,14 +64,14 @@ async fn main() {
             (op, None) => panic!("{op} before connect"),
         }
     }
-    // The end of the input, or `exit`: the program ends as programs of this library do.
+    // After the end of the input, or `exit`, the program ends as programs of this library do.
     if let Some(runner) = runner {
         runner.holds.drop_all().await;
         runner.lockhouse.clone().close().await;
     }
 }
 
-/// Until it is done, or `cancelled` has no sender any more.
+/// Performs a command, until it is done or `cancelled` has lost its sender.
 async fn perform(runner: Arc<Runner>, id: u64, command: Value, cancelled: oneshot::Receiver<()>) {
     let told = tokio::select! {
         told = runner.perform(&command) => told,
@@ -126,7 +126,7 @@ impl Runner {
         }
     }
 
-    /// `call`, for at most the client's timeout beyond `wait`.
+    /// Awaits `call`, for at most the client's timeout beyond `wait`.
     async fn bounded(&self, wait: Duration, call: impl Future<Output = Told>) -> Told {
         let Some(timeout) = self.timeout else {
             return call.await;

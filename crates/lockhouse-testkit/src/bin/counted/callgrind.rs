@@ -1,6 +1,6 @@
 //! The function whose work callgrind counts.
 
-/// It counts what is done in here, by this function's name, and passes over all else.
+/// Callgrind counts the instructions inside this function, which it finds by name, and ignores all others.
 #[inline(never)]
 pub(super) fn counted_in_here<T>(work: impl FnOnce() -> T) -> T {
     work()

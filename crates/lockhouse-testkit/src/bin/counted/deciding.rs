@@ -8,15 +8,15 @@ use lockhouse_core::{
 use crate::callgrind::counted_in_here;
 use crate::work::{Slip, id};
 
-/// `rounds` times: a batch of `size` acquires, each on the same `wide` semaphores, and a batch of
-/// their releases.
+/// Decides `rounds` times: a batch of `size` acquires, each on the same `wide` semaphores, and a batch of their releases.
 pub(super) fn pairs(size: usize, wide: usize, rounds: usize, slip: Slip) -> usize {
     let names = (0..wide).map(|n| name(&format!("slots-{n}")));
     let semaphores = names.map(|name| of_capacity(name, 1_000_000));
     pairs_on(&semaphores.collect::<Vec<_>>(), size, rounds, slip)
 }
 
-/// `rounds` times: an acquire of the last permit of a semaphore of capacity 64, with or without slots, and its release.
+/// Decides `rounds` times: an acquire of the last permit of a semaphore of capacity 64, with or without slots, and its
+/// release.
 pub(super) fn last_permits(rounds: usize, are_slotted: bool) -> usize {
     let held = 63;
     let semaphore = Semaphore {

@@ -1,5 +1,5 @@
-//! The engine on a store in memory, by clients as programs have them, on one thread: so the same
-//! calls meet in the same batches each time.
+//! The engine on a store in memory, with usual clients, on one thread, so that the same calls meet in the same batches each
+//! time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ const SLOTS: &str = "slots";
 /// The pairs that are made among others.
 const PAIRS_AMONG: usize = 200;
 
-/// `pairs` by so many clients at once, on so many permits.
+/// Makes `pairs` pairs with `clients` clients at once, on `permits` permits.
 pub(super) fn clients(clients: usize, permits: u32, pairs: usize) -> usize {
     let definition = Definition::new(name(), Capacity::new(permits).unwrap());
     clients_on(definition, clients, pairs)
 }
 
-/// The same on a semaphore with slots, one for each client.
+/// Makes them on a semaphore with slots, one for each client.
 pub(super) fn slotted_clients(clients: usize, pairs: usize) -> usize {
     let capacity = Capacity::new(u32::try_from(clients).unwrap()).unwrap();
     let mut definition = Definition::new(name(), capacity);
@@ -60,7 +60,7 @@ fn clients_on(definition: Definition, clients: usize, pairs: usize) -> usize {
     each * clients
 }
 
-/// The requests that are there before.
+/// The requests that exist before.
 pub(super) struct Among {
     held: usize,
     ended: usize,
@@ -85,7 +85,7 @@ impl Among {
     }
 }
 
-/// Pairs by one client, among the requests of others.
+/// Makes pairs with one client, among the requests of others.
 pub(super) fn one_client(among: Among, slip: Slip) -> usize {
     let runtime = runtime();
     let store = store(&runtime, &among, slip);
@@ -103,7 +103,7 @@ async fn make_pairs(lockhouse: Lockhouse, ids: Range<usize>) {
     }
 }
 
-/// A store on which those requests are: one by one they would take minutes.
+/// A store that has those requests. Acquiring them one by one would take minutes.
 fn store(runtime: &Runtime, among: &Among, slip: Slip) -> Arc<dyn FullStore> {
     let (rows, held) = (among.rows(), among.held);
     let memory = Arc::new(Memory::new());

@@ -1,5 +1,5 @@
-//! `counted WORKLOAD`: work that is the same in every run, for callgrind to count the instructions of.
-//! Prints how many pairs of an acquire and a release it was. It is built and run by `tests/counts`.
+//! `counted WORKLOAD`: work that is the same in every run, whose instructions callgrind counts. Prints how many pairs of an
+//! acquire and a release it was. `tests/counts` builds and runs it.
 
 mod callgrind;
 mod deciding;

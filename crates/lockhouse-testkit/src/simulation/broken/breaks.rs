@@ -3,7 +3,7 @@
 /// The ways to break a store or an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Break {
-    /// Now and then a semaphore grants one more than it has.
+    /// Now and then a semaphore grants one permit more than its capacity.
     GrantsOneTooMany,
     /// Now and then a caller that releases again is answered that this release ended the request.
     EndsTwice,
@@ -13,11 +13,11 @@ pub enum Break {
     RepeatsFence,
     /// Now and then a request that ended is answered as if it were granted.
     GrantsAgain,
-    /// Now and then of two semaphores that are asked for one is granted.
+    /// Now and then an ask for two semaphores is granted one.
     GrantsHalf,
-    /// Now and then a grant is said to last for ever, so that nobody sees that it came too late.
+    /// Now and then an answer says that a grant lasts for ever, so that its caller does not see that it came too late.
     LastsForEver,
-    /// Those that have lapsed are not found.
+    /// Lapsed requests are not found.
     FindsNoLapsed,
     /// Now and then a call is never answered.
     ForgetsCall,
@@ -31,7 +31,7 @@ pub enum Break {
     ForgetsTurns,
     /// No process is entered in the line of all processes.
     NeverRegisters,
-    /// A process that does not come is waited for, however long that takes.
+    /// A process that does not come is never passed over.
     PassesNobodyOver,
     /// Every grant passes over all processes.
     PassesAllOver,
@@ -39,7 +39,7 @@ pub enum Break {
     WindowWithoutBound,
     /// Permits that another process releases are not found.
     LosesWake,
-    /// Between processes only the time counts at which one came.
+    /// Between processes only the time of arrival counts.
     IgnoresPriority,
     /// Slots that are held are handed out.
     SharesSlots,
@@ -47,13 +47,13 @@ pub enum Break {
     MovesSlotsUp,
     /// The highest free slots are handed out.
     TakesHighestSlots,
-    /// An ask that is refused creates the semaphores that a template would.
+    /// A refused ask creates the semaphores that a template would create for its grant.
     CreatesForRefused,
     /// Fences restart when a template creates a name again.
     RestartsFences,
-    /// Fences of what was purged are forgotten.
+    /// Fences of purged semaphores are forgotten.
     ForgetsPurged,
-    /// A template sets the capacity of what was resized by hand.
+    /// A template sets the capacity of a semaphore that was resized by hand.
     OverridesResize,
     /// A semaphore of a template is deleted while it is held.
     DeletesHeld,

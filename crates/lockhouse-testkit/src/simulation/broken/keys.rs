@@ -6,18 +6,18 @@ use lockhouse_core::{Decision, Epoch, Loaded, Reply, Slots, decide};
 
 use crate::broken::{Sabotage, before};
 
-/// The row that knows how high the fences of purged names were is not read.
+/// The row with the highest fence of purged names is not read.
 pub(super) fn forgetting_epochs() -> Arc<Sabotage> {
     before(|loaded, _| {
         loaded.semaphores.remove(&Epoch::semaphore());
     })
 }
 
-/// Each permit of one slot gets the highest that is free.
+/// Each permit of one slot gets the highest free slot.
 pub(super) fn taking_highest_slots() -> Arc<Sabotage> {
     Sabotage::new(true, |loaded, commands| {
         let mut decision = decide(loaded.clone(), commands);
-        // With more commands, one may have taken what another gave back.
+        // With more commands, an ask may have taken slots that another command freed.
         if commands.len() == 1 {
             take_highest(&loaded, &mut decision);
         }

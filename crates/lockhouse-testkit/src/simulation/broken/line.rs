@@ -10,7 +10,7 @@ use super::breaks::Break;
 use crate::broken::order::level;
 use crate::simulation::keys;
 
-/// Longer than any run: whoever has waited so long comes before all that have not.
+/// Longer than any run: a waiter that has waited so long comes before all waiters that have not.
 const FOR_EVER: Duration = Duration::from_secs(3_600);
 
 /// Changes `command` before it goes to the rows.
@@ -39,7 +39,7 @@ pub(super) fn hide_line(breaks: Break, command: &Command, outcome: &mut Outcome)
     }
 }
 
-/// The line as it would be if nobody waited elsewhere.
+/// The line as it would be without waiters at other processes.
 fn only_of(process: ProcessId, line: &Line) -> Line {
     let text = line.to_string();
     let mut parts = text.split(';');
@@ -60,7 +60,8 @@ pub(super) fn seen(breaks: Break, mut semaphore: Semaphore) -> Semaphore {
     semaphore
 }
 
-/// Of what other processes give back nobody hears: only a process that gives permits back itself sees that some are free.
+/// No process hears of permits that other processes release. Only a process that releases permits itself sees that some are
+/// free.
 pub(in crate::simulation) fn lose_wake(commands: &[Command], outcomes: &mut [Outcome]) {
     if commands
         .iter()
@@ -75,7 +76,7 @@ pub(in crate::simulation) fn lose_wake(commands: &[Command], outcomes: &mut [Out
     }
 }
 
-/// Nobody is told that a template made a semaphore.
+/// No answer says that a template created a semaphore.
 pub(in crate::simulation) fn hide_origins(outcomes: &mut [Outcome]) {
     for outcome in outcomes {
         if let Ok(Reply::Seen { semaphore, .. }) = outcome {

@@ -19,7 +19,7 @@ const SEMAPHORE: &str = "callers";
 /// How many transactions of each kind there are.
 const ROUNDS: u32 = 50;
 
-/// How long anything may take.
+/// How long any step may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longer than a round.
@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_secs(600);
 /// A TTL that ends within a round.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// The caller and the other both come within so many milliseconds.
+/// The caller's commit and Lockhouse's call both come within so many milliseconds.
 const AT_ONCE_MS: u64 = 12;
 
 /// The commit comes within so many milliseconds around the expiry, mostly after it.
@@ -39,9 +39,9 @@ const AROUND_MS: u64 = 160;
 enum Meanwhile {
     Release,
     Renewal,
-    /// The request expires, and another waits for the permit.
+    /// The request expires while a waiter wants its permit.
     Expiry,
-    /// Nothing, until after the commit.
+    /// No call until after the commit.
     Nothing,
 }
 
@@ -50,9 +50,9 @@ enum Meanwhile {
 struct Tally {
     rounds: u32,
     committed: u32,
-    /// The caller's node had not applied the grant yet.
+    /// How often the caller's node had not applied the grant yet.
     early: u32,
-    /// The errors of commits that failed, shortened, one of each.
+    /// The different errors of failed commits, shortened.
     errors: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ impl Caller {
     }
 }
 
-/// The rounds, and what was wrong in them.
+/// The rounds, and their failures.
 struct Rounds {
     lockhouse: Lockhouse,
     payments: Caller,
@@ -134,10 +134,10 @@ struct Rounds {
     wrong: Vec<String>,
 }
 
-/// Does the rounds of each kind, and tells of them on stderr. Returns what was wrong, in words.
+/// Does the rounds of each kind, and reports them on stderr. Returns the failures, in words.
 ///
 /// # Panics
-/// If the nodes do not do as they are told.
+/// If a node refuses a command.
 pub(super) async fn callers(nodes: &Nodes, seed: u64) -> Vec<String> {
     let home = nodes.url(0);
     let lockhouse = Lockhouse::connect(&home).await.unwrap();
@@ -175,7 +175,7 @@ pub(super) async fn callers(nodes: &Nodes, seed: u64) -> Vec<String> {
 }
 
 impl Rounds {
-    /// The id of a request that nobody renews.
+    /// Acquires a request that nobody renews. Returns its id.
     async fn grant(&mut self, ttl: Duration) -> String {
         let since = Instant::now();
         loop {
@@ -217,7 +217,7 @@ impl Rounds {
             self.begin(caller, finish_sql(caller.dialect), &id, &mut tally)
                 .await;
             if meanwhile == Meanwhile::Expiry && granted.elapsed() >= ttl {
-                // Too late for this round: the machine has other things to do.
+                // The machine was too busy for this round.
                 let _ = caller.end("ROLLBACK").await;
                 continue;
             }
@@ -273,30 +273,37 @@ impl Rounds {
         if committed.is_err() {
             let _ = caller.end("ROLLBACK").await;
         }
-        // A finished request is found ended by the next call on it.
+        // The next call on a finished request finds it ended.
         let left = self.lockhouse.release(id).await.unwrap().now;
         let reason = self.lockhouse.find(id).await.unwrap().end_reason();
         let is_paid = self.is_paid(id, committed.is_ok()).await;
         let wrong = match (meanwhile, committed.is_ok()) {
             (_, paid) if paid != is_paid => Some("the commit was answered falsely"),
-            (_, true) if reason != Some(EndReason::Released) => Some("finished, and goes on"),
-            (Meanwhile::Release, committed) if did == committed => Some("it ended twice, or never"),
+            (_, true) if reason != Some(EndReason::Released) => {
+                Some("the request was finished, and is live")
+            }
+            (Meanwhile::Release, committed) if did == committed => {
+                Some("the request ended twice, or never")
+            }
             (Meanwhile::Renewal, committed) if did == committed => {
-                Some("it was renewed and ended, or neither")
+                Some("the request was renewed and ended, or neither")
             }
-            (Meanwhile::Expiry, true) if at < since => Some("the permit went before the commit"),
+            (Meanwhile::Expiry, true) if at < since => {
+                Some("the permit was granted again before the commit")
+            }
             (Meanwhile::Expiry, false) if reason != Some(EndReason::Expired) => {
-                Some("neither finished nor expired")
+                Some("the request neither finished nor expired")
             }
-            (Meanwhile::Nothing, false) => Some("the commit failed, and nobody was in its way"),
+            (Meanwhile::Nothing, false) => Some("the commit failed without a conflict"),
             _ => None,
         };
         let may_be_left = meanwhile == Meanwhile::Renewal && committed.is_err();
-        let wrong = wrong.or((left != may_be_left).then_some("it was left held, or not"));
+        let wrong = wrong
+            .or((left != may_be_left).then_some("the request is wrongly held, or wrongly ended"));
         wrong.map(|wrong| format!("{wrong}: {committed:?}, {did}, {reason:?}, paid {is_paid}"))
     }
 
-    /// Whether the caller's row is there, at Lockhouse's node, which may lag.
+    /// Whether the caller's row exists at Lockhouse's node, which may lag.
     async fn is_paid(&mut self, id: &str, is_expected: bool) -> bool {
         let since = Instant::now();
         loop {
@@ -308,7 +315,7 @@ impl Rounds {
         }
     }
 
-    /// Rolls back, or dies: the request is held as before.
+    /// The caller rolls back, or dies. The request is held as before.
     async fn give_up(&mut self, caller: &mut Caller, dies: bool) {
         let mut tally = Tally::default();
         for _ in 0..ROUNDS {
@@ -327,8 +334,8 @@ impl Rounds {
         }
     }
 
-    /// How many commits came after the request had ended; at Lockhouse's node that is wrong. The caller commits as soon as
-    /// the release was answered, or soon.
+    /// Counts commits after the request had ended, which are wrong at Lockhouse's node. The caller commits at the answer to
+    /// the release, or soon after it.
     async fn held(&mut self, caller: &mut Caller, at_home: bool) -> (Tally, u32) {
         let (mut tally, mut lost) = (Tally::default(), 0);
         for _ in 0..ROUNDS {

@@ -8,14 +8,14 @@ use lockhouse_lab::lab::{self, Run, Verdict};
 
 use super::nodes::{NODES, Nodes};
 
-/// For how long one that must break is tried: it takes a node that lags at the right moment.
+/// How long a strategy that must break is tried. It breaks when a node lags at the right moment.
 const BREAKS_WITHIN: Duration = Duration::from_secs(600);
 
 /// Runs the strategies that need several nodes in the lab, each until it breaks its promise, and
 /// Lockhouse for `time`. Returns the failures in words.
 ///
 /// # Panics
-/// If the nodes do not do as they are told.
+/// If a node refuses a command.
 pub(super) async fn lab(nodes: &Nodes, time: Duration) -> Vec<String> {
     let urls: Vec<_> = (0..NODES).map(|nth| nodes.url(nth)).collect();
     let mut wrong = Vec::new();

@@ -1,7 +1,7 @@
 //! A cluster of three nodes as the database of a run. `scripts/cluster-run` starts the nodes.
 //!
-//! Each node has a server. Where one node is the writer, all servers reach it through a router. A fault of the database is one
-//! of a node: of the writer, where there is one. At the end all nodes must have the same rows.
+//! Each node has a server. If one node is the writer, all servers reach it through a router. A fault of the database is a fault
+//! of a node, or of the writer if there is one. At the end all nodes must have the same rows.
 
 mod callers;
 mod lab;
@@ -25,7 +25,7 @@ use super::size::Size;
 use crate::place::empty_database;
 use crate::rows::{self, Rows};
 
-/// How long nodes may take to have the same rows, once nobody asks for anything.
+/// How long nodes may take to have the same rows after the last call.
 const LAG: Duration = Duration::from_secs(15);
 
 /// The nodes, and the fault of one of them.
@@ -33,7 +33,7 @@ pub(super) struct Cluster {
     nodes: Nodes,
     router: Option<Router>,
     staged: Option<(Fault, usize)>,
-    /// How often a node had to be started when a fault was mended.
+    /// How often the end of a fault had to start a node.
     pub(super) starts_at_heal: u64,
 }
 
@@ -54,7 +54,7 @@ impl Cluster {
             staged: None,
             starts_at_heal: 0,
         };
-        // Before the servers start: a group does not order changes of one table that several nodes make.
+        // The migration comes before the servers start, as a group does not order changes of one table by several nodes.
         let migrated = Lockhouse::connect(cluster.url(0)).await;
         drop(migrated.expect("the cluster takes writes"));
         cluster
@@ -68,8 +68,8 @@ impl Cluster {
         }
     }
 
-    /// How long it may take from the beginning of these faults until somebody is served again, and from their end until all
-    /// are at work.
+    /// How long it may take from the beginning of these faults until a caller is served again, and from their end until all
+    /// processes work.
     ///
     /// Lockhouse itself needs some seconds: a call that hangs ends within 10 s, and a server that
     /// was killed connects again. The rest is the cluster's time. Group Replication suspects a
@@ -83,7 +83,7 @@ impl Cluster {
         Duration::from_secs(if is_costly { 60 } else { 30 })
     }
 
-    /// Begins the fault of a node: of the writer, where there is one.
+    /// Begins the fault of a node, or of the writer if there is one.
     pub(super) async fn begin(&mut self, staged: &Staged) {
         let nth = match (self.nodes.topology, &self.nodes.writers().await[..]) {
             (Topology::SinglePrimary, [writer]) => *writer,
@@ -98,7 +98,7 @@ impl Cluster {
         self.staged = Some((staged.fault, nth));
     }
 
-    /// Ends it.
+    /// Ends the fault.
     pub(super) async fn mend(&mut self) {
         match self.staged.take() {
             Some((Fault::KillDatabase, nth)) => {
@@ -111,16 +111,16 @@ impl Cluster {
         }
     }
 
-    /// Waits until the nodes are ready for the next fault. Whether one had to be started for that.
+    /// Waits until the nodes are ready for the next fault. Returns whether a node had to be started for that.
     ///
     /// # Panics
-    /// If the cluster does not come back by itself, which no promise is about.
+    /// If the cluster does not come back by itself. No promise is about that.
     pub(super) async fn settled(&self) -> bool {
         self.nodes.settled().await
     }
 
-    /// The first node's rows of the names that begin with `prefix`, and how those of other nodes differ, in words. Nodes may
-    /// lag, and servers may be sweeping, so it waits until all rows are alike.
+    /// The first node's rows of the names that begin with `prefix`, and the differences of other nodes, in words. Nodes may lag,
+    /// and servers may be sweeping, so this waits until all rows are alike.
     pub(super) async fn rows(&self, prefix: &str) -> (Rows, Vec<String>) {
         let from = Instant::now();
         loop {
@@ -143,8 +143,8 @@ impl Cluster {
         }
     }
 
-    /// Violations in the rows when nobody uses them any more: the findings of `verify` at each writer, and the nodes
-    /// whose rows are not those of the first.
+    /// Violations in the rows after all calls: the findings of `verify` at each writer, and the nodes whose rows differ from
+    /// the first node's.
     pub(super) async fn findings(&self) -> Vec<String> {
         let (_, mut found) = self.rows("").await;
         found.extend(self.nodes.findings().await);
@@ -152,11 +152,10 @@ impl Cluster {
     }
 }
 
-/// On a cluster several nodes of which take writes, after a run: what the transactions of callers broke, and what the lab found
-/// wrong, in words.
+/// On a cluster with several writers, after a run: runs transactions of callers, and the lab. Returns the failures, in words.
 ///
 /// # Panics
-/// If the nodes do not do as they are told.
+/// If a node refuses a command.
 pub async fn try_several_writers(size: &Size) -> Vec<String> {
     let Some(topology) = Topology::named(&size.store) else {
         return Vec::new();
@@ -170,7 +169,7 @@ pub async fn try_several_writers(size: &Size) -> Vec<String> {
     wrong
 }
 
-/// The rows in one order, without those that the servers hold for themselves, which are in no history of clients.
+/// The rows in one order, without the permits that servers hold for themselves, which are in no client's history.
 fn of_clients(rows: &Rows) -> Vec<String> {
     let mut lines: Vec<_> = rows::lines(rows).collect();
     lines.retain(|line| !line.contains("\"lockhouse:"));
@@ -178,7 +177,7 @@ fn of_clients(rows: &Rows) -> Vec<String> {
     lines
 }
 
-/// Those of `lines` that are not among `others`.
+/// The members of `lines` that are not in `others`.
 fn only<'a>((lines, others): (&'a Vec<String>, &Vec<String>)) -> Vec<&'a String> {
     let only = lines
         .iter()

@@ -10,24 +10,24 @@ use tokio::time::{sleep, timeout};
 
 use crate::database::Database;
 
-/// How many there are.
+/// The number of nodes.
 pub(crate) const NODES: usize = 3;
 
-/// Where the permits are.
+/// The database of the permits.
 pub(super) const DATABASE: &str = "lockhouse";
 
-/// How long a node may take to come back, which takes a copy of the data if it was away for long.
+/// How long a node may take to come back. It copies the data if it was away for long.
 const COMES_BACK: Duration = Duration::from_secs(120);
 
-/// How long they may take to see each other again, before a node that is not seen is restarted.
+/// How long nodes may take to see each other again, before an unseen node is restarted.
 const SEEN_WITHIN: Duration = Duration::from_secs(20);
 
-/// Which kind of cluster.
+/// A kind of cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// Group Replication, every node of which takes writes.
+    /// Group Replication in which every node takes writes.
     MultiPrimary,
-    /// Group Replication, one node of which takes writes.
+    /// Group Replication in which one node takes writes.
     SinglePrimary,
     /// MariaDB with Galera.
     Galera,
@@ -43,7 +43,7 @@ impl Topology {
         }
     }
 
-    /// The one of that name.
+    /// The kind of that name.
     pub fn named(name: &str) -> Option<Self> {
         let all = [Self::MultiPrimary, Self::SinglePrimary, Self::Galera];
         all.into_iter().find(|topology| topology.name() == name)
@@ -59,7 +59,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Those that `script`, which is `scripts/services`, has up, whose state is in `LOCKHOUSE_SERVICES_DIR`.
+    /// The nodes that `script`, which is `scripts/services`, has started. Their state is in `LOCKHOUSE_SERVICES_DIR`.
     pub(super) fn of(topology: Topology, script: PathBuf) -> Self {
         let state = std::env::var_os("LOCKHOUSE_SERVICES_DIR");
         let state = state.expect("LOCKHOUSE_SERVICES_DIR says whose nodes may be killed");
@@ -75,22 +75,22 @@ impl Nodes {
         format!("{}-{}", self.topology.name(), nth + 1)
     }
 
-    /// Where it takes connections.
+    /// The port of the nth node.
     pub(super) fn port(&self, nth: usize) -> u16 {
         self.recorded(nth, "port")
     }
 
-    /// Its URL, without a database.
+    /// The URL of the nth node, without a database.
     pub(super) fn server(&self, nth: usize) -> String {
         format!("mysql://root@127.0.0.1:{}/", self.port(nth))
     }
 
-    /// Its database of permits.
+    /// The URL of the nth node's database of permits.
     pub(super) fn url(&self, nth: usize) -> String {
         format!("{}{DATABASE}", self.server(nth))
     }
 
-    /// Sends its process a signal, as `kill` names it.
+    /// Sends a signal to the nth node, as `kill` names it.
     pub(super) async fn signal(&self, nth: usize, signal: &str) {
         let pid: u32 = self.recorded(nth, "pid");
         let mut kill = Command::new("kill");
@@ -98,7 +98,7 @@ impl Nodes {
         assert!(sent.await.unwrap().success());
     }
 
-    /// Starts it again, and waits until it is a member.
+    /// Starts the nth node again, and waits until it is a member.
     pub(super) async fn bring_back(&self, nth: usize) {
         let mut script = Command::new(&self.script);
         let back = script.args(["again", &self.name(nth)]).output();
@@ -108,7 +108,7 @@ impl Nodes {
         assert!(back.status.success(), "{told}");
     }
 
-    /// Has it take no writes, while others do. Where there is one writer, the next node is made it.
+    /// Makes the nth node refuse writes, while others take them. If there is one writer, the next node becomes the writer.
     pub(super) async fn refuse_writes(&self, nth: usize) {
         let next = (nth + 1) % NODES;
         match self.topology {
@@ -121,7 +121,7 @@ impl Nodes {
         }
     }
 
-    /// Has it take writes again, unless another is the writer now.
+    /// Makes the nth node take writes again, unless another node is the writer now.
     pub(super) async fn take_writes(&self, nth: usize) {
         match self.topology {
             Topology::MultiPrimary => self.run(nth, "SET GLOBAL super_read_only=OFF").await,
@@ -133,10 +133,10 @@ impl Nodes {
     async fn run(&self, nth: usize, sql: &str) {
         let mut database = Database::open(&self.server(nth)).await;
         let ran = timeout(COMES_BACK, database.run(sql)).await;
-        ran.expect("a node does as it is told");
+        ran.expect("a node runs the command");
     }
 
-    /// Whether it is a member that takes writes.
+    /// Whether the nth node is a member that takes writes.
     async fn takes_writes(&self, nth: usize) -> bool {
         let sql = match self.topology {
             Topology::Galera => {
@@ -151,8 +151,8 @@ impl Nodes {
         self.asked(nth, sql).await == Some(1)
     }
 
-    /// How many members it sees, if it answers. One that was stopped is told late that it is none, and
-    /// while it does not know the next node to be lost would take the majority with it.
+    /// How many members the nth node sees, if it answers. A stopped node learns late that it was expelled. Until then, the loss
+    /// of another node would leave no majority.
     async fn sees(&self, nth: usize) -> Option<i64> {
         let sql = match self.topology {
             Topology::Galera => {
@@ -178,7 +178,7 @@ impl Nodes {
         timeout(Duration::from_secs(2), asked).await.ok()?
     }
 
-    /// Which of them take writes.
+    /// The nodes that take writes.
     pub(super) async fn writers(&self) -> Vec<usize> {
         let mut writers = Vec::new();
         for nth in 0..NODES {
@@ -200,11 +200,10 @@ impl Nodes {
         found
     }
 
-    /// Waits until as many take writes as should, and each sees all.
+    /// Waits until the right number of nodes take writes, and each sees all.
     ///
-    /// It happens that one of a group takes another for unreachable for good, after that was away for
-    /// seconds, though all three are at work. That is an operator's to mend, as is done here: the one that
-    /// is not seen is killed, and comes back. Whether that was so.
+    /// A member of a group may take another for unreachable for good, after that was away for seconds, though all three work.
+    /// An operator would have to mend that, so this kills the unseen node and starts it again. Returns whether it did.
     pub(super) async fn settled(&self) -> bool {
         let expected = match self.topology {
             Topology::SinglePrimary => 1,
@@ -219,14 +218,14 @@ impl Nodes {
             let late = begun.elapsed() >= COMES_BACK;
             assert!(
                 !late,
-                "it does not settle: {writers:?} write, {seen:?} are seen"
+                "the cluster does not settle: {writers:?} write, {seen:?} are seen"
             );
             if !was_mended
                 && begun.elapsed() >= SEEN_WITHIN
                 && let Some(nth) = self.unseen().await
             {
                 was_mended = true;
-                println!("{} is not seen by all, and is started anew", self.name(nth));
+                println!("{} is not seen by all, and is restarted", self.name(nth));
                 self.signal(nth, "KILL").await;
                 self.bring_back(nth).await;
             }
@@ -234,7 +233,7 @@ impl Nodes {
         }
     }
 
-    /// A member that another takes for none.
+    /// A node that another node does not see as a member.
     async fn unseen(&self) -> Option<usize> {
         let sql = "SELECT CAST(MEMBER_PORT AS SIGNED) FROM \
             performance_schema.replication_group_members WHERE MEMBER_STATE<>'ONLINE' LIMIT 1";

@@ -12,17 +12,17 @@ use tokio::time::sleep;
 
 use super::nodes::Nodes;
 
-/// How often it is looked who the writer is.
+/// How often the router looks for the writer.
 const LOOKS_EVERY: Duration = Duration::from_millis(200);
 
-/// Ends when it is dropped.
+/// A router. It ends when it is dropped.
 pub(super) struct Router {
     address: SocketAddr,
     _tasks: JoinSet<()>,
 }
 
 impl Router {
-    /// Starts it, and waits until it has found the writer.
+    /// Starts a router, and waits until it has found the writer.
     pub(super) async fn before(nodes: Nodes) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -30,7 +30,7 @@ impl Router {
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             loop {
-                // None while there is none, or while two say that it is them.
+                // `None` while there is no writer, or while two nodes say that they are.
                 let found = match nodes.writers().await[..] {
                     [one] => Some(nodes.port(one)),
                     _ => None,
@@ -54,13 +54,13 @@ impl Router {
         }
     }
 
-    /// The database of permits, by way of it.
+    /// The URL of the database of permits, through the router.
     pub(super) fn url(&self) -> String {
         format!("mysql://root@{}/lockhouse", self.address)
     }
 }
 
-/// Until one side hangs up, or the writer is another.
+/// Carries a connection until one side hangs up, or the writer changes.
 async fn carry(mut client: TcpStream, mut writer: watch::Receiver<Option<u16>>) {
     let Some(port) = *writer.borrow_and_update() else {
         return;

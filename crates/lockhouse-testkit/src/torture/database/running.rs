@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// How many connections a server takes: enough for all clients, and not too many for a greedy process.
+/// How many connections a server takes: enough for all clients, and few enough for a greedy process to take all.
 const CONNECTIONS: &str = "120";
 
-/// So that a long run of MySQL's does not fill its disk by logs of what was done.
+/// Limits MySQL's binary logs, which would fill the disk in a long run.
 const FEW_LOGS: [&str; 2] = ["--max-binlog-size=64M", "--binlog-expire-logs-seconds=60"];
 
 /// Its command line, changed for a run.
@@ -26,14 +26,14 @@ pub(super) fn command_line(store: &str, id: u32) -> Vec<String> {
     }
     if !words[0].contains('/') {
         let program = fs::read_link(format!("/proc/{id}/exe")).unwrap();
-        // By the name that it was started by: Redis is one program with several names.
+        // The name by which it was started: Redis is one program with several names.
         let program = program.with_file_name(&words[0]);
         words[0] = program.to_str().unwrap().to_owned();
     }
     words
 }
 
-/// A process and its children, which PostgreSQL has.
+/// A process and its children. PostgreSQL has children.
 pub(super) fn family(parent: u32) -> Vec<u32> {
     let mut all = vec![parent];
     let Ok(folders) = fs::read_dir("/proc") else {
@@ -65,7 +65,7 @@ pub(super) async fn until_gone(id: u32) {
     }
 }
 
-/// A word of the command line, with fewer connections, and without TLS: a proxy has to see a COMMIT.
+/// A word of the command line, changed for fewer connections, and without TLS, as a proxy has to see a COMMIT.
 fn changed(word: &str) -> String {
     match word {
         "ssl=on" => "ssl=off".to_owned(),

@@ -109,8 +109,7 @@ fn notes_survive_a_round_trip() {
     assert_eq!(notes.answered(), 15);
 }
 
-/// A row that is locked must be seen: its semaphore is at work when who asks for it is told whether
-/// there is room, and not before.
+/// A locked row must be noticed: a semaphore counts as at work only once an ask for it learns whether there is room.
 #[test]
 fn a_semaphore_is_at_work_when_an_ask_for_it_alone_or_with_others_was_decided() {
     let folder = tempfile::tempdir().unwrap();
@@ -147,7 +146,7 @@ fn a_semaphore_is_at_work_when_an_ask_for_it_alone_or_with_others_was_decided() 
     assert!(told(&["s1-x", "s1-y"], false, no_room()));
 }
 
-/// P9: what a killed process had begun is unknown.
+/// P9: the calls that a killed process had begun are unknown.
 #[test]
 fn an_unanswered_call_is_unknown() {
     let folder = tempfile::tempdir().unwrap();

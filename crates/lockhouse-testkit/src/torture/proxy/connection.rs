@@ -11,28 +11,27 @@ use tokio::time::sleep;
 use super::link::{Caught, Failure, Shared, State, Trap};
 use crate::torture::plan::{Direction, Point};
 
-/// Of a slow link: so many bytes, and then a pause.
+/// A slow link passes so many bytes, and then pauses.
 const SLOW_BYTES: usize = 200;
 const SLOW_PAUSE: Duration = Duration::from_millis(15);
 
-/// Bytes that mark a commit: the SQL statement; on Redis, the key of the counter, which only the
-/// script that saves gets.
+/// Bytes that mark a commit: the SQL statement, or on Redis the key of the counter, which only the saving script gets.
 const COMMITS: [&[u8]; 2] = [b"COMMIT", b"}:number\r\n"];
 
-/// How much of a packet is made nonsense: its head, whatever the protocol.
+/// How many bytes of a packet become nonsense. They cover the head of a packet in every protocol.
 const GARBLED: usize = 48;
 
-/// How long whoever reads nonsense may think about it.
+/// How long the connection stays open after nonsense, for its reader to process it.
 const AFTER_NONSENSE: Duration = Duration::from_millis(200);
 
-/// Until one side hangs up, or a failure ends it.
+/// Carries a connection until one side hangs up, or a failure ends it.
 pub(super) async fn carry(client: TcpStream, server: TcpStream, nth: usize, shared: &Shared) {
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let mut asking = Half::new(from_client, to_server, Direction::Asking);
     let mut answering = Half::new(from_server, to_client, Direction::Answering);
     let mut state = shared.state.subscribe();
-    // A COMMIT went to the server, and its reply is waited for.
+    // Set once a COMMIT went to the server, until its reply.
     let mut awaited: Option<Trap> = None;
     loop {
         let now = *state.borrow_and_update();
@@ -81,7 +80,7 @@ pub(super) async fn carry(client: TcpStream, server: TcpStream, nth: usize, shar
 }
 
 impl Trap {
-    /// Holds the connection until whoever set the trap lets go.
+    /// Holds the connection until the task that set the trap releases it.
     async fn hold(self) {
         let (held, let_go) = oneshot::channel();
         if self.caught.send(Caught { _held: held }).await.is_ok() {
@@ -108,7 +107,7 @@ impl Half {
         }
     }
 
-    /// None at its end. Nothing is lost if it is not waited for.
+    /// Reads the next bytes. `None` at the end. No data is lost if the future is dropped.
     async fn read(&mut self) -> Option<usize> {
         let length = self.from.read(&mut self.buffer).await.ok()?;
         (length > 0).then_some(length)
@@ -125,7 +124,7 @@ impl Half {
         self.to.write_all(&self.buffer[..length]).await.ok()
     }
 
-    /// As the failure has it; None if the connection ends with it.
+    /// Passes data as the failure says. `None` if the failure ends the connection.
     async fn pass_by(&mut self, length: usize, state: State) -> Option<()> {
         match state.failure {
             Some(Failure::Slow) => {

@@ -12,14 +12,14 @@ use super::link::{Failure, Shared};
 /// How late a reply may be: longer than any caller waits.
 const LATEST: Duration = Duration::from_secs(11);
 
-/// Until one side hangs up, or a failure ends it. While no failure of HTTP is on, bytes go by.
+/// Carries a connection until one side hangs up, or a failure ends it. Without a failure of HTTP, it carries bytes.
 pub(super) async fn carry(
     mut client: TcpStream,
     mut server: TcpStream,
     nth: usize,
     shared: &Shared,
 ) {
-    // A reply that comes again when the next request is under way.
+    // A reply to repeat during the next request.
     let mut again: Option<Vec<u8>> = None;
     loop {
         let of_http = |failure: Option<Failure>| {
@@ -35,7 +35,7 @@ pub(super) async fn carry(
         };
         let mut state = shared.state.subscribe();
         if !of_http(state.borrow().failure) {
-            // From there on it is carried as bytes; so it has to end when a failure begins.
+            // The connection is carried as bytes from now on, so it must end when a failure of HTTP begins.
             tokio::select! {
                 () = connection::carry(client, server, nth, shared) => {}
                 _ = state.wait_for(|state| of_http(state.failure)) => {}
@@ -77,8 +77,7 @@ pub(super) async fn carry(
     }
 }
 
-/// Sends the request by another connection, and waits for its reply, so that all that it does comes
-/// before the caller is answered.
+/// Sends the request by another connection, and waits for its reply, so that its effects come before the caller's answer.
 async fn repeat(request: &[u8], shared: &Shared) -> bool {
     let server = shared.server();
     let repeated = async {
@@ -89,7 +88,7 @@ async fn repeat(request: &[u8], shared: &Shared) -> bool {
     repeated.await.is_some()
 }
 
-/// The next request or reply, whole; None where the connection ends.
+/// The next whole request or reply. `None` if the connection ends.
 async fn message(from: &mut TcpStream) -> Option<Vec<u8>> {
     let mut message = Vec::new();
     let mut buffer = vec![0; 1 << 14];
@@ -105,7 +104,7 @@ async fn message(from: &mut TcpStream) -> Option<Vec<u8>> {
     }
 }
 
-/// Lockhouse says the length of what it sends, both ways.
+/// Whether the message is complete. Lockhouse's requests and replies state their length.
 fn is_whole(message: &[u8]) -> bool {
     let end_of_head = message.windows(4).position(|bytes| bytes == b"\r\n\r\n");
     let Some(head) = end_of_head else {

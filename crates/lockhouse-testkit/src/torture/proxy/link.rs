@@ -13,19 +13,19 @@ pub(in crate::torture) enum Failure {
     Cut,
     /// Data in one direction is held back silently.
     OneWay(Direction),
-    /// A few bytes at a time, with pauses.
+    /// Data gets through a few bytes at a time, with pauses.
     Slow,
     /// The next bytes are nonsense, and then the connection is closed.
     Garbled(Direction),
     /// Half of the next bytes get through, and then the connection is closed.
     ClosedMidPacket(Direction),
-    /// Of HTTP: a request gets through, and its reply is lost with the connection.
+    /// For HTTP: a request gets through, and its reply is lost with the connection.
     LostReplies,
-    /// Of HTTP: replies come late, some of them too late.
+    /// For HTTP: replies come late, some of them too late.
     LateReplies,
-    /// Of HTTP: a request gets there twice.
+    /// For HTTP: a request arrives twice.
     RepeatedRequests,
-    /// For HTTP: a reply comes, and then comes once more, perhaps to the next caller.
+    /// For HTTP: a reply comes twice, perhaps to the next caller.
     RepeatedReplies,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Shared {
 pub(super) struct State {
     /// How many connections there were.
     pub(super) connections: usize,
-    /// Those before this one are silent for good.
+    /// The connections before this one are silent for good.
     pub(super) dead_before: usize,
     pub(super) failure: Option<Failure>,
 }
@@ -50,7 +50,7 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Trap {
     pub(super) point: Point,
-    /// Is sent to when one was caught. Its connection is closed when the answer is dropped.
+    /// Receives the caught COMMIT. Dropping it closes the connection.
     pub(super) caught: mpsc::Sender<Caught>,
 }
 
@@ -80,7 +80,7 @@ impl State {
         nth < self.dead_before
     }
 
-    /// Whether the proxy reads nothing that comes from there.
+    /// Whether the proxy reads no data in `direction`.
     pub(super) fn holds_back(&self, nth: usize, direction: Direction) -> bool {
         self.is_dead(nth) || self.failure == Some(Failure::OneWay(direction))
     }

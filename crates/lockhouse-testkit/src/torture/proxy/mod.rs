@@ -1,8 +1,7 @@
 //! A proxy in front of one server. It can fail a connection in every way that a network and its devices can.
 //!
-//! One task carries each connection, in both directions. At each read, the active [`Failure`]
-//! decides what happens to the data, and so does a [trap](Proxy::set_trap), which waits for a
-//! COMMIT to pass. [`http`] does the same for whole requests and replies.
+//! One task carries each connection, in both directions. At each read, the active [`Failure`] decides what happens to the data,
+//! and so does a [trap](Proxy::set_trap), which waits for a COMMIT. [`http`] does the same for whole requests and replies.
 
 mod connection;
 mod http;
@@ -30,12 +29,12 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// Before the server at `server`, a host and a port.
+    /// A proxy before the server at `server`, a host and a port.
     pub(super) async fn before(server: &str) -> Self {
         Self::start(server, false).await
     }
 
-    /// Before an HTTP server.
+    /// A proxy before an HTTP server.
     pub(super) async fn before_http(server: &str) -> Self {
         Self::start(server, true).await
     }
@@ -62,7 +61,7 @@ impl Proxy {
         self.address.port()
     }
 
-    /// The server is elsewhere now.
+    /// The server has a new address.
     pub(super) fn point_to(&self, server: &str) {
         *self
             .shared
@@ -71,21 +70,21 @@ impl Proxy {
             .unwrap_or_else(PoisonError::into_inner) = server.to_owned();
     }
 
-    /// Fails, from here on.
+    /// The link fails from now on.
     pub(super) fn fail(&self, failure: Failure) {
         self.shared
             .state
             .send_modify(|state| state.failure = Some(failure));
     }
 
-    /// The connections that there are stay silent for good; new ones work.
+    /// Existing connections stay silent for good. New connections work.
     pub(super) fn forget_connections(&self) {
         self.shared
             .state
             .send_modify(|state| state.dead_before = state.connections);
     }
 
-    /// Waits for the next COMMIT to get to `point`.
+    /// Catches the next COMMIT at `point`.
     pub(super) fn set_trap(&self, point: Point) -> mpsc::Receiver<Caught> {
         let (caught, catch) = mpsc::channel(1);
         *self.shared.trap() = Some(Trap { point, caught });
@@ -118,7 +117,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             let Ok(server) = TcpStream::connect(&shared.server()).await else {
                 return;
             };
-            // Small packets are what databases live on.
+            // Databases send many small packets.
             let _ = (client.set_nodelay(true), server.set_nodelay(true));
             let mut state = shared.state.subscribe();
             let carrying = async {

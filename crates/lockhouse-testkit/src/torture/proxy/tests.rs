@@ -10,7 +10,7 @@ use crate::torture::plan::Direction;
 const SOON: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_secs(10);
 
-/// A server that says each thing that it is told, and a client of it through a proxy.
+/// A server that echoes, and a client of it through a proxy.
 async fn echo() -> (Proxy, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = Proxy::before(&listener.local_addr().unwrap().to_string()).await;
@@ -78,7 +78,7 @@ async fn nonsense_and_halves_end_the_connection() {
         assert!(told(&mut client, &text).await.is_ok());
         proxy.fail(failure);
         let answer = timeout(LONG, told(&mut client, &text)).await.unwrap();
-        // Nonsense is said again, and then it ends.
+        // The echo is nonsense, or the connection ends. After that it has ended.
         assert!(
             answer.is_err() || answer.is_ok_and(|said| said != text),
             "{failure:?}"
@@ -100,7 +100,7 @@ async fn a_commit_is_caught_where_the_trap_says() {
         assert!(timeout(SOON, heard(&mut client, 1)).await.is_err());
         drop(caught);
         assert!(timeout(LONG, heard(&mut client, 1)).await.unwrap().is_err());
-        // One is caught, and no more.
+        // The trap catches only one COMMIT.
         let mut other = connect(&proxy).await;
         assert_eq!(told(&mut other, b"COMMIT").await.unwrap(), b"COMMIT");
     }
@@ -166,7 +166,7 @@ async fn a_reply_is_repeated_at_once_or_to_the_next_request() {
     assert!((1..40).contains(&next), "{next}");
 }
 
-/// P9: HTTP tells by its order alone which reply is whose.
+/// P9: in HTTP only the order tells which reply belongs to which request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_to_another_call_is_not_taken() {
     let place = crate::place::server().await.unwrap();
@@ -227,7 +227,7 @@ async fn a_release_after_the_end_does_not_claim_the_end() {
             .await;
         permit.unwrap().forget();
         assert!(direct.release(&id).await.unwrap().now);
-        // An end within the time of a try cannot be distinguished from the try's own.
+        // A client cannot distinguish its own release from another end during one of its tries.
         tokio::time::sleep(Duration::from_millis(500)).await;
         // Half of the answers are lost; some are lost four times.
         if let Ok(released) = other.release(&id).await {

@@ -21,15 +21,15 @@ use crate::torture::segment::{
 };
 use crate::torture::verdict::{self, Troubles};
 
-/// How long clients may take to be done with a segment.
+/// How long clients may take to finish a segment.
 const END: Duration = Duration::from_secs(75);
 
 /// How long a purge may take.
 const PURGE: Duration = Duration::from_secs(10);
 
 impl Run<'_> {
-    /// Ends what a dead client held, or possibly did: without a time to live, so that the others get on; and
-    /// where refusals are decided, as what may be held counts as held there.
+    /// Ends the requests that a dead client may hold on two kinds of semaphores: those whose requests have no TTL, so that other
+    /// clients can go on, and those whose refusals are checked, as a request that may be held counts as held there.
     pub(super) async fn bury(&mut self, client: u32) {
         let path = self.segment.notes(&self.size.folder, client);
         if !path.exists() {
@@ -133,7 +133,7 @@ impl Run<'_> {
             loop {
                 match lockhouse.sweep(&upkeep).await {
                     Ok(swept) => return swept.purged,
-                    // In bad times it fails.
+                    // A purge fails during a fault.
                     Err(_) => sleep(Duration::from_millis(100)).await,
                 }
             }
@@ -142,7 +142,7 @@ impl Run<'_> {
         self.purging = Some(tokio::spawn(async { purging.await.unwrap_or(0) }));
     }
 
-    /// Waits until nothing is purged any more.
+    /// Waits until the purge has ended.
     pub(super) async fn end_purge(&mut self) {
         if let Some(purging) = self.purging.take() {
             self.report.purged += purging.await.unwrap();
@@ -168,7 +168,7 @@ impl Run<'_> {
             begun: std::mem::take(&mut self.stage.begun),
         };
         let is_broken = std::mem::take(&mut self.is_segment_broken);
-        // SQLite's lock is not fair, and one process may be without it for seconds.
+        // SQLite's lock is not fair, and a process may wait for it for seconds.
         let is_unfair = self.crew.is_on_a_file();
         let verdict = tokio::task::spawn_blocking(move || {
             let history = verdict::history(&folder, segment);
@@ -189,7 +189,7 @@ impl Run<'_> {
         });
     }
 
-    /// The verdict on the segment before the last; its notes are kept if it broke something.
+    /// Takes the verdict on the segment before the last. The notes of a broken segment are kept.
     pub(super) async fn take_verdict(&mut self) {
         let Some(judging) = self.judging.take() else {
             return;

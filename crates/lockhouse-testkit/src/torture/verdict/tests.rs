@@ -7,7 +7,7 @@ const SECOND: u64 = 1_000_000;
 const AHEAD: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600_000_000;
 
-/// Answers may be lost then.
+/// The time in which answers may be lost.
 const LOST: (u64, u64) = (3 * SECOND, 5 * SECOND);
 
 fn operation(at: u64, call: Call, answer: Answer) -> Operation {
@@ -68,7 +68,7 @@ fn row(id: &str, fence: i64, times: (i64, Option<i64>, i64), reason: &str) -> Pe
     }
 }
 
-/// Two hold it, one after the other, and one is refused between.
+/// A history without a violation: two callers hold, one after the other, and another is refused in between.
 fn whole() -> (Vec<Operation>, Rows) {
     let define = Call::Define {
         semaphore: "s00001-plain-a".into(),
@@ -139,7 +139,7 @@ fn a_consistent_history_breaks_nothing() {
     assert_eq!((verdict.windows, verdict.permits), (5, 2));
 }
 
-/// Its holder learns late that staleness has ended it, when another holds what it held.
+/// Staleness ends a request. Its holder learns that late, when another caller holds the permit.
 #[test]
 fn a_stale_permit_may_be_granted_again_before_its_holder_learns_of_the_end() {
     let (mut history, mut rows) = whole();
@@ -158,7 +158,7 @@ fn a_stale_permit_may_be_granted_again_before_its_holder_learns_of_the_end() {
     );
 }
 
-/// Its first answer was lost, and another released it before it could ask again.
+/// The answer to a grant was lost, and another caller released the request before the first caller asked again.
 #[test]
 fn a_caller_answered_ended_may_have_been_granted() {
     let (mut history, rows) = whole();
@@ -218,7 +218,7 @@ fn permits_that_do_not_return_by_their_expiry_are_found() {
         }),
         other => other,
     };
-    // Nobody gives it back, and it expires.
+    // Nobody releases the request, and it expires.
     history.remove(3);
     let times = (2_000_500, Some(2_100_500), 2_100_500);
     rows.permits[0] = PermitRow {
@@ -233,7 +233,7 @@ fn permits_that_do_not_return_by_their_expiry_are_found() {
         (&Circumstances::default(), &Troubles::default()),
     );
     assert_eq!(verdict.refusals, 1);
-    // As if it had not.
+    // After the expiry, this refusal is wrong.
     (history[2].begun, history[2].ended) = (4 * SECOND, 4 * SECOND + 1_000);
     let found = found(&history, &rows, &[]);
     assert!(
@@ -242,7 +242,7 @@ fn permits_that_do_not_return_by_their_expiry_are_found() {
     );
 }
 
-/// P8: what a clock that is set makes of a life is its own business, and nobody else's.
+/// P8: a set clock may shorten or lengthen the lives of requests at that time, and no others.
 #[test]
 fn a_request_that_expires_as_the_clock_is_set_has_expired() {
     let (mut history, mut rows) = whole();
@@ -250,7 +250,7 @@ fn a_request_that_expires_as_the_clock_is_set_has_expired() {
     history[3].answer = ended("expired");
     let times = (2_000_500, Some(12_000_500), 4_000_500 + 5 * HOUR);
     rows.permits[0] = row("s00001-a", 1, times, "expired");
-    // Windows are of what has no time to live.
+    // Windows are only of requests without a TTL.
     history.remove(2);
     let set = |at: u64, hours: i64| Move {
         from: at,
@@ -266,7 +266,7 @@ fn a_request_that_expires_as_the_clock_is_set_has_expired() {
     );
 }
 
-/// P9: a deletion that comes twice may find that it is done, and without a fault it may not.
+/// P9: a deletion that arrives twice may find its work done. Without a fault it may not.
 #[test]
 fn a_deletion_that_finds_nothing_was_done_only_if_there_was_a_fault() {
     let found_at = |at| {
@@ -303,8 +303,7 @@ fn a_deletion_that_finds_nothing_was_done_only_if_there_was_a_fault() {
     assert!(found_at(7 * SECOND)[0].starts_with("P9"));
 }
 
-/// Nobody can tell whose release it was of two at the same time, if answers are lost; but one that
-/// came later was not it.
+/// If answers are lost, two releases at the same time may both claim the end. A later release may not.
 #[test]
 fn two_releases_at_once_may_both_claim_the_end_and_a_later_one_may_not() {
     let (mut history, rows) = whole();
@@ -324,7 +323,7 @@ fn two_releases_at_once_may_both_claim_the_end_and_a_later_one_may_not() {
     );
 }
 
-/// P8: for clients with an engine. A client of a server goes by its own deadline.
+/// P8: a late grant counts for clients with an engine. A client of a server uses its own deadline.
 #[test]
 fn a_grant_that_comes_when_it_has_expired_is_found_out() {
     let found = |has_engine| {
@@ -339,7 +338,7 @@ fn a_grant_that_comes_when_it_has_expired_is_found_out() {
             (5_000_500, Some(6_000_500), 6_000_600),
             "expired",
         );
-        // It was awake.
+        // The client was awake.
         for at in (20..90).map(|tenth| tenth * SECOND / 10) {
             let beat = Call::Heartbeat {
                 owner: "s00001-o".into(),
@@ -360,7 +359,7 @@ fn a_grant_that_comes_when_it_has_expired_is_found_out() {
     assert_eq!(found(false), [""; 0]);
 }
 
-/// A waiter that is refused for lack of room is served, too.
+/// A waiter that is refused for lack of room counts as served, too.
 #[test]
 fn late_recovery_is_reported() {
     let late = |begun, within: u64| {

@@ -21,7 +21,7 @@ fn asks(begun_ms: u64, ended_ms: u64, answer: Answer) -> Operation {
     }
 }
 
-/// Asks for a permit of "s", waits, and is granted it under `fence`.
+/// A caller asks for a permit of "s", waits, and is granted it with `fence`.
 fn waits(begun_ms: u64, ended_ms: u64, fence: i64) -> Operation {
     let held = Held {
         semaphore: "s".into(),
@@ -38,7 +38,7 @@ fn gives_up(begun_ms: u64, ended_ms: u64) -> Operation {
     asks(begun_ms, ended_ms, Answer::Refused(no_room))
 }
 
-/// Releases the request that was asked for at 0.
+/// A caller releases the request that was asked for at 0.
 fn releases(begun_ms: u64, ended_ms: u64) -> Operation {
     let call = Call::Release { id: "0".into() };
     Operation {
@@ -107,7 +107,7 @@ fn half_a_second_and_one_commit_are_allowed() {
     assert_eq!((overtakes(690, 200), overtakes(710, 200)), (0, 1));
 }
 
-/// Meanwhile a process may be passed over, since it claims too late what is left to it.
+/// After a slow commit a process may be passed over, since it claims the permits left to it too late.
 #[test]
 fn a_waiter_counts_as_one_that_came_at_the_end_of_a_slow_commit() {
     let of = |commit: Operation| {
@@ -197,7 +197,7 @@ fn an_ask_without_a_wait_overtakes_nobody() {
 #[test]
 fn a_step_of_priority_is_worth_ten_seconds() {
     let urgent = |begun, ended, fence| with(waits(begun, ended, fence), |asked| asked.priority = 1);
-    // Two waiters, and one that comes before both by its priority.
+    // Two waiters, and a third one that comes before both by its priority.
     let ignored = [
         waits(0, 3_000, 1),
         waits(2_000, 4_000, 2),
@@ -289,7 +289,7 @@ fn a_waiter_counts_as_one_that_came_when_all_were_at_work_again() {
     let history = [waits(0, 9_000, 2), waits(5_000, 6_000, 1)];
     assert_eq!(found(&history, &[(1_000, 4_600)]), (0, 0));
     assert_eq!(found(&history, &[(1_000, 4_400)]), (1, 1));
-    // Two at once are no longer than one.
+    // Two commits at once take no longer than one.
     assert_eq!(found(&history, &[(1_000, 3_000), (2_000, 4_400)]), (1, 1));
     assert_eq!(found(&history, &[(1_000, 4_600), (2_000, 3_000)]), (0, 0));
 }

@@ -1,4 +1,4 @@
-//! How requests end, when they are told, and how large semaphores are.
+//! How requests end, when callers learn it, and how large semaphores are.
 
 use super::*;
 use crate::history::late_grants;
@@ -12,7 +12,7 @@ fn a_story_is_right() {
     assert_eq!(story.found(), []);
 }
 
-/// P3: a sweep takes for stale what is a day old, and nothing that is younger.
+/// P3: a sweep ends requests that are a day old as stale, and no younger ones.
 #[test]
 fn a_stale_request_is_a_day_old() {
     let ends_after = |age: i64| {
@@ -26,7 +26,7 @@ fn a_stale_request_is_a_day_old() {
     assert_eq!(ends_after(0), [Promise::P3]);
 }
 
-/// P3: it is a day old by the store's clock, whoever set that.
+/// P3: a request is a day old by the store's clock, also if a test has set that clock.
 #[test]
 fn staleness_is_judged_by_the_clock_of_that_time() {
     let mut story = story();
@@ -38,7 +38,7 @@ fn staleness_is_judged_by_the_clock_of_that_time() {
     assert_eq!(story.found(), [Promise::P3]);
 }
 
-/// P3, P1: of an upkeep with a shorter age, it is as old as that, and held until then.
+/// P3, P1: under an upkeep with a shorter age, a stale request has that age, and is held until then.
 #[test]
 fn staleness_is_judged_by_the_age_that_the_upkeep_has() {
     let found = |ends_at, next_at| {
@@ -67,7 +67,7 @@ fn an_end_in_no_known_way_is_none() {
     }
 }
 
-/// P1: that a row says that it went stale takes nothing from what its holder was told.
+/// P1: a row that says "stale" too early does not shorten the hold that its holder was told of.
 #[test]
 fn a_request_that_is_not_yet_stale_counts_as_held() {
     let mut story = story();
@@ -77,10 +77,10 @@ fn a_request_that_is_not_yet_stale_counts_as_held() {
     assert_eq!(story.found(), [Promise::P3, Promise::P1]);
 }
 
-/// Granted for a second, and told so long after it was asked for.
+/// A request is granted for a second, and its caller is answered `us` after the ask.
 fn told_after(us: u64) -> Story {
     let mut story = story();
-    // Another tells how far the clocks are apart.
+    // Another grant shows how far the clocks are apart.
     story.rows.semaphores[0].capacity = 2;
     story.history[0].call = define(2);
     story.holds(SECOND / 2, &ask("other"));
@@ -90,7 +90,7 @@ fn told_after(us: u64) -> Story {
     story
 }
 
-/// Signs of life of another client of the same process, or of another.
+/// Adds signs of life of another client, of the same process or of another one.
 fn awake(story: &mut Story, client: u32, from: u64, to: u64) {
     for at in (from..to).step_by(250_000) {
         let owner = "probe".into();
@@ -110,11 +110,11 @@ fn a_grant_is_answered_before_it_has_expired() {
     };
     assert_eq!(found(5 * SECOND, 7), [Promise::P8]);
     assert_eq!(found(SECOND / 2, 7), []);
-    // Of another process.
+    // The signs of life are of another process.
     assert_eq!(found(5 * SECOND, 1_007), []);
 }
 
-/// P8: who was stopped says late what came in time.
+/// P8: a stopped client records late an answer that came in time.
 #[test]
 fn a_stopped_client_may_record_an_answer_late() {
     let mut story = told_after(9 * SECOND);
@@ -123,7 +123,7 @@ fn a_stopped_client_may_record_an_answer_late() {
     assert_eq!(story.found(), []);
 }
 
-/// P8: nor is it judged where the clock was set, or of those who are answered over a link.
+/// P8: a late grant is not judged if the clock was set, nor for clients that are answered over a link.
 #[test]
 fn a_late_grant_is_judged_where_it_can_be() {
     let mut story = told_after(5 * SECOND);
@@ -144,7 +144,7 @@ fn a_late_grant_is_judged_where_it_can_be() {
     assert_eq!(late(&story, |_| true), 1);
 }
 
-/// P9: a resize that was answered is there.
+/// P9: an answered resize is in the rows.
 #[test]
 fn a_semaphore_has_the_capacity_that_it_was_last_given() {
     let mut story = story();
@@ -154,7 +154,7 @@ fn a_semaphore_has_the_capacity_that_it_was_last_given() {
     assert_eq!(story.found(), []);
 }
 
-/// P9: of several at once any may be the last, and one that was not answered may come at any time.
+/// P9: any of several resizes at once may be the last, and an unanswered resize may take effect at any time.
 #[test]
 fn a_capacity_is_not_judged_where_it_may_be_anothers() {
     let mut at_once = story();
@@ -180,7 +180,7 @@ fn a_capacity_is_not_judged_where_it_may_be_anothers() {
     assert_eq!(deleted.found(), []);
 }
 
-/// P9: what was deleted is so, and what was defined after that is there.
+/// P9: a deleted semaphore is deleted in the rows, and one that was defined after that exists.
 #[test]
 fn a_deletion_that_was_answered_is_in_the_rows() {
     let delete = || Call::Delete {
@@ -203,13 +203,13 @@ fn a_deletion_that_was_answered_is_in_the_rows() {
     assert_eq!(
         back.found(),
         [Promise::P9],
-        "it is told so while it is there"
+        "a deletion finds nothing while the semaphore exists"
     );
     back.history.last_mut().unwrap().begun = 2 * SECOND;
     assert_eq!(back.found(), []);
 }
 
-/// P9: who is told that a semaphore is unknown, or too small, may be so only if that may be.
+/// P9: a call may find a semaphore unknown, or too small, only if it can have been.
 #[test]
 fn an_existing_and_large_enough_semaphore_must_not_be_denied() {
     let asks = |story: &mut Story, begun, count, told| {
@@ -224,7 +224,7 @@ fn an_existing_and_large_enough_semaphore_must_not_be_denied() {
         let mut there = story();
         asks(&mut there, SECOND, 1, told.clone());
         assert_eq!(there.found(), [Promise::P9]);
-        // Nobody knows when what was not answered was done.
+        // An unanswered change may have been done at any time.
         for call in [
             define(0),
             Call::Delete {
@@ -269,7 +269,7 @@ fn a_closed_semaphore_is_exhausted_and_never_too_small() {
     }
 }
 
-/// P5: a row is of the owner who asked for it.
+/// P5: a row has the owner that asked for it.
 #[test]
 fn a_row_has_the_owner_of_its_ask() {
     let mut story = story();
@@ -279,17 +279,17 @@ fn a_row_has_the_owner_of_its_ask() {
     assert_eq!(story.found(), [Promise::P5]);
 }
 
-/// P9, as P4, P8 and P10: a clock that is set later is nothing to what was over by then.
+/// P9, like P4, P8 and P10: a clock that is set later does not exempt requests that were over before.
 #[test]
 fn a_clock_that_is_set_later_exempts_nobody() {
     let mut story = story();
     story.holds(SECOND, &ask_for("a", SECOND));
     story.releases(SECOND + SECOND / 2, "a");
-    // Nobody was told that it is over.
+    // No answer says that the request is over.
     story.history.last_mut().unwrap().answer = Answer::Unknown;
     story.clock_is_set(90 * SECOND, 5 * HOUR);
     assert_eq!(story.found(), []);
-    // It was renewed, and the row does not know.
+    // The request was renewed, and the row does not show it.
     let renew = Call::Renew {
         id: "a".into(),
         ttl_us: None,
@@ -298,7 +298,7 @@ fn a_clock_that_is_set_later_exempts_nobody() {
     assert_eq!(story.found(), [Promise::P9]);
 }
 
-/// P4: a call that is repeated may have been done at its first try, of which no answer came.
+/// P4: a repeated call may have been done at its first, unanswered try.
 #[test]
 fn a_renewal_that_is_answered_by_the_end_may_have_been_done_before_that() {
     let found = |answer, forced_at| {
@@ -364,7 +364,7 @@ fn a_counter_that_drifted_is_shown_with_its_permits() {
     let found = check(&story.history, Some(&story.rows));
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].rows, story.rows.permits);
-    // With none that is live, the one that came back last.
+    // Without a live permit, the verdict names the permit that was released last.
     story.rows.semaphores[0].in_use = 1;
     story.releases(2 * SECOND, "a");
     story.rows.semaphores[0].in_use = 1;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Held by an owner who was heard at 1 s, for 10 s.
+/// An owner with a heartbeat at 1 s, for 10 s, holds a request.
 fn kept() -> Story {
     let mut story = story();
     story.beats(SECOND, 10 * SECOND, Answer::Done);
@@ -22,7 +22,7 @@ fn an_owner_is_silent_when_its_last_heartbeat_is_over_and_no_sooner() {
     assert_eq!(ends_at(9 * SECOND), [Promise::P8]);
 }
 
-/// P8: while its owner is heard, a request does not go stale; after a goodbye it may.
+/// P8: a request does not go stale while its owner is heard. After the owner's goodbye it may.
 #[test]
 fn a_request_whose_owner_is_heard_is_not_stale() {
     let ends_at = |at, goodbye_at| {
@@ -36,7 +36,7 @@ fn a_request_whose_owner_is_heard_is_not_stale() {
     assert_eq!(ends_at(9 * SECOND, 8 * SECOND), []);
 }
 
-/// P8: the clock decides, also where it is set, and also by a heartbeat that was not answered.
+/// P8: the clock decides, also after it was set. An unanswered heartbeat may have shortened the session.
 #[test]
 fn an_owner_silent_by_a_set_clock_or_a_shorter_heartbeat_is_silent() {
     let mut set = kept();
@@ -52,7 +52,7 @@ fn an_owner_silent_by_a_set_clock_or_a_shorter_heartbeat_is_silent() {
     }
 }
 
-/// P8: a later heartbeat goes on with it; one of which nobody knows whether it was heard does not surely.
+/// P8: a later heartbeat surely continues the session only if it was answered.
 #[test]
 fn a_later_heartbeat_keeps_it() {
     let ends_at_15 = |answer| {
@@ -74,12 +74,12 @@ fn an_owner_without_a_session_does_not_fall_silent() {
     assert_eq!(story.found(), [Promise::P3]);
 }
 
-/// P1: what a session keeps is held, as long as it does.
+/// P1: the requests of a session are held as long as the session lasts.
 #[test]
 fn permits_of_a_session_are_not_granted_to_others() {
     let next_at = |at: u64| {
         let mut story = kept();
-        // As by a store whose rows know of nothing.
+        // Checked without rows.
         story.says(at, Call::Acquire(ask("b")), granted(2));
         let found = check(&story.history, None);
         found.iter().map(|v| v.promise).collect::<Vec<_>>()
@@ -88,7 +88,7 @@ fn permits_of_a_session_are_not_granted_to_others() {
     assert_eq!(next_at(12 * SECOND), []);
 }
 
-/// P1: with rows, and when the silence did end it.
+/// P1: the same with rows, for a request that silence ended.
 #[test]
 fn a_request_ended_by_silence_is_held_until_then() {
     let mut story = kept();
@@ -96,19 +96,19 @@ fn a_request_ended_by_silence_is_held_until_then() {
     story.holds(13 * SECOND, &ask("b"));
     assert_eq!(story.found(), []);
 
-    // The row of the first says that it ended before it can have.
+    // The row of "a" has an end that is too early.
     let mut story = kept();
     story.is_over("a", "owner_dead", stamp(4 * SECOND));
     story.holds(5 * SECOND, &ask("b"));
     assert_eq!(story.found(), [Promise::P1, Promise::P8]);
 }
 
-/// P5: who asks again for what its session keeps is told that it holds it.
+/// P5: an owner that asks again for a request of its session is told that it holds it.
 #[test]
 fn a_repeated_ask_of_a_session_gets_the_same_grant() {
     let again_at = |at: u64| {
         let mut story = kept();
-        // Another may have it when the session has lapsed.
+        // Another caller may hold the permit once the session has lapsed.
         story.says(at - SECOND / 2, Call::Acquire(ask("b")), granted(2));
         story.says(at, Call::Acquire(anns("a")), no_room());
         let found = check(&story.history, None);
@@ -126,12 +126,12 @@ fn a_goodbye_that_was_answered_has_ended_what_was_held() {
     assert_eq!(story.found(), [Promise::P3]);
     story.is_over("a", "released", stamp(3 * SECOND + TAKES / 2));
     assert_eq!(story.found(), []);
-    // Long after the goodbye was answered.
+    // The request ended long after the goodbye was answered.
     story.rows.permits[0].released_at = Some(stamp(8 * SECOND));
     assert_eq!(story.found(), [Promise::P3]);
 }
 
-/// P3: nothing is said of what came while it was said, or where nobody knows whether it was.
+/// P3: the checker does not judge requests granted during a goodbye, nor a goodbye without an answer.
 #[test]
 fn a_goodbye_has_not_surely_ended_what_came_with_it() {
     let mut lost = kept();
@@ -143,11 +143,11 @@ fn a_goodbye_has_not_surely_ended_what_came_with_it() {
     assert_eq!(beside.found(), []);
 }
 
-/// P3: its answer was lost, and its row tells when it was granted.
+/// P3: the answer to a grant was lost, and its row tells when it was granted.
 #[test]
 fn a_goodbye_has_ended_unanswered_grants() {
     let mut story = kept();
-    // Another tells how far the clocks are apart.
+    // Another grant shows how far the clocks are apart.
     story.rows.semaphores[0].capacity = 2;
     story.history[0].call = define(2);
     story.holds(3 * SECOND, &ask("b"));
