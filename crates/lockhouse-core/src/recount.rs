@@ -9,7 +9,8 @@ use crate::{ExternalId, Grant, Semaphore, SemaphoreName, Slots};
 pub struct Recount {
     /// Every semaphore, including deleted ones.
     pub semaphores: Vec<Recounted>,
-    /// Requests whose state, end and permits contradict each other, in byte order; at most 1000.
+    /// Requests whose state, end and permits contradict each other, in byte order; at most
+    /// [`MOST_TORN`](Self::MOST_TORN).
     pub torn: Vec<ExternalId>,
 }
 
@@ -71,6 +72,9 @@ impl fmt::Display for Finding {
 }
 
 impl Recount {
+    /// The most requests that are named as torn.
+    pub const MOST_TORN: usize = 1_000;
+
     /// The inconsistencies. Empty if the rows are consistent.
     pub fn findings(&self) -> Vec<Finding> {
         let torn = self.torn.iter().map(|external_id| Finding {

@@ -45,6 +45,11 @@ impl Request {
         permits.all(|permit| permit.semaphore.is_reserved())
     }
 
+    /// Whether its state, its end and its permits contradict each other (P3).
+    pub fn is_torn(&self) -> bool {
+        self.permits.is_empty() || (self.is_live() && self.ended_by.is_some())
+    }
+
     /// Why a live request has lapsed at `now`, though no command has ended it yet: its holder
     /// finished it, or its TTL has passed (P4).
     pub fn lapse(&self, now: Timestamp) -> Option<EndReason> {

@@ -8,6 +8,8 @@
 //! prints them. If a variable is missing, its tests say so and pass. If `LOCKHOUSE_TEST_FULL` is set, they fail instead, so
 //! that a full run leaves nothing out.
 
+mod damage;
+
 use std::any::Any;
 use std::future::pending;
 use std::io::Write;
@@ -17,7 +19,6 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use lockhouse::Lockhouse;
 use lockhouse::store::FullStore;
-use lockhouse_core::{Changes, Footprint, SemaphoreName};
 use lockhouse_stores::Memory;
 use sqlx::{Connection, Executor, MySqlConnection, PgConnection, Row};
 use tokio::net::TcpListener;
@@ -26,6 +27,8 @@ use crate::redis;
 use crate::schema_copy::copy_schema;
 use crate::statement::{is_postgres, run};
 use crate::watched::Watched;
+
+pub use damage::{Damage, damage};
 
 type Connect = Box<dyn Fn() -> BoxFuture<'static, Lockhouse> + Send + Sync>;
 
@@ -283,11 +286,13 @@ fn drop_database(server: &str, name: &str) -> String {
     format!("DROP DATABASE {name}{force}")
 }
 
-/// Runs `statement` on the database of `place`, past the store.
+/// Runs `statement` on the database of `place`, past the store and the constraints of a file.
 pub async fn run_on(place: &Place, statement: &str) {
     match place.url().strip_prefix("sqlite:") {
         Some(file) => {
             let connection = rusqlite::Connection::open(file).unwrap();
+            let unchecked = "PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF";
+            connection.execute_batch(unchecked).unwrap();
             connection.execute_batch(statement).unwrap();
         }
         None => run(place.url(), statement).await,
@@ -320,45 +325,6 @@ pub async fn overwrite_line(place: &Place, semaphore: &str, line: &str) {
     let overwrite =
         format!("UPDATE lockhouse_semaphore SET line='{line}' WHERE name='{semaphore}'");
     run_on(place, &overwrite).await;
-}
-
-/// Writes the counters of `semaphore`, past the store. In memory, the write is one that no batch would decide.
-pub async fn overwrite_counters(place: &Place, semaphore: &str, in_use: u32, fence: u64) {
-    if let Some(memory) = &place.memory {
-        return overwrite_in_memory(memory, semaphore, in_use, fence);
-    }
-    if redis::is_redis(place.url()) {
-        return redis::change(place.url(), semaphore, |row| {
-            row["in_use"] = in_use.into();
-            row["fence"] = fence.into();
-        })
-        .await;
-    }
-    let overwrite = format!(
-        "UPDATE lockhouse_semaphore SET in_use={in_use},fence={fence} WHERE name='{semaphore}'"
-    );
-    run_on(place, &overwrite).await;
-}
-
-fn overwrite_in_memory(memory: &Memory, semaphore: &str, in_use: u32, fence: u64) {
-    let name = SemaphoreName::parse(semaphore).unwrap();
-    let footprint = Footprint {
-        semaphores: [name].into(),
-        ..Footprint::default()
-    };
-    let mut transaction = memory.begin();
-    let mut semaphores: Vec<_> = transaction
-        .load(&footprint)
-        .semaphores
-        .into_values()
-        .collect();
-    for row in &mut semaphores {
-        (row.in_use, row.fence) = (in_use, fence);
-    }
-    transaction.save(Changes {
-        semaphores,
-        ..Changes::default()
-    });
 }
 
 /// How many statements the server at `url` has got so far. On PostgreSQL it is the number of transactions in the database,

@@ -90,9 +90,9 @@ pub(crate) async fn overwrite_line(url: &str, semaphore: &str, line: &str) {
     let () = write.arg(line).invoke_async(&mut connection).await.unwrap();
 }
 
-/// Changes the row of a semaphore by `change`, past the store, without a check for other writes meanwhile.
-pub async fn change(url: &str, semaphore: &str, change: impl FnOnce(&mut Value)) {
-    let key = format!("{}s:{semaphore}", prefix(url));
+/// Changes the row of `key` by `change`, past the store, without a check for other writes meanwhile.
+pub async fn change(url: &str, key: &str, change: impl FnOnce(&mut Value)) {
+    let key = format!("{}{key}", prefix(url));
     let mut connection = connect(url).await;
     let row: Option<String> = redis::cmd("GET")
         .arg(&key)
@@ -105,6 +105,17 @@ pub async fn change(url: &str, semaphore: &str, change: impl FnOnce(&mut Value))
     let mut set = redis::cmd("SET");
     set.arg(&key).arg(row.to_string());
     let () = set.query_async(&mut connection).await.unwrap();
+}
+
+/// Removes a request, past the store, from the sets by which a refusal finds it once it has lapsed.
+pub(crate) async fn misfile(url: &str, external_id: &str) {
+    let script = redis::Script::new(
+        "for _, key in ipairs(redis.call('KEYS', ARGV[1] .. 'expiring:*')) do redis.call('ZREM', key, ARGV[2]) end",
+    );
+    let mut connection = connect(url).await;
+    let mut remove = script.arg(prefix(url));
+    let remove = remove.arg(external_id);
+    let () = remove.invoke_async(&mut connection).await.unwrap();
 }
 
 /// How many live requests should have ended more than a second ago: by their TTL, by their owner's session, or as stale after

@@ -258,9 +258,11 @@ impl Upkeep for Memory {
             .semaphores
             .values()
             .map(|semaphore| rows.recounted(semaphore));
+        let torn = rows.requests.values().filter(|request| request.is_torn());
+        let torn = torn.map(|request| request.external_id.clone());
         Ok(Recount {
             semaphores: recounted.collect(),
-            torn: Vec::new(),
+            torn: torn.take(Recount::MOST_TORN).collect(),
         })
     }
 

@@ -28,9 +28,6 @@ const PIECE: u32 = 1_000;
 /// one script reads all of them, which keeps the server from other calls.
 const IN_PIECES: u32 = 5;
 
-/// How many torn requests it names at most.
-const TORN: usize = 1_000;
-
 /// The fences of a semaphore, from all requests.
 #[derive(Clone, Default)]
 struct Fences {
@@ -71,7 +68,7 @@ impl Redis {
             let counted = self.count(&name, &mut fences).await?;
             semaphores.extend(counted.map(|counted| counted.recounted));
         }
-        torn.truncate(TORN);
+        torn.truncate(Recount::MOST_TORN);
         Ok(Recount { semaphores, torn })
     }
 
@@ -101,8 +98,8 @@ impl Redis {
         .await
     }
 
-    /// The fences of all requests, by semaphore, and the ids of requests whose index entries are
-    /// wrong.
+    /// The fences of all requests, by semaphore, and the ids of requests that are torn or whose
+    /// index entries are wrong.
     async fn all_fences(
         &self,
     ) -> Result<(BTreeMap<SemaphoreName, Fences>, Vec<ExternalId>), Error> {
@@ -110,7 +107,7 @@ impl Redis {
         let mut torn = BTreeSet::new();
         for set in ["ended", "live"] {
             self.scan(set, "r", |id, row| match rows::parse::<Request>(row) {
-                Ok(request) if request.is_live() == (set == "live") => {
+                Ok(request) if request.is_live() == (set == "live") && !request.is_torn() => {
                     for permit in &request.permits {
                         let of = fences.entry(permit.semaphore.clone()).or_default();
                         of.add(permit.fence, &request.external_id);

@@ -18,14 +18,13 @@ use super::transact::WORK;
 /// How long a recount may take. It reads whole tables.
 const COUNTING: Duration = Duration::from_secs(600);
 
-/// The most requests to name as torn.
-const TORN: usize = 1000;
-
 /// One snapshot sees one moment. It takes no locks, so batches go on meanwhile.
 pub(crate) async fn recount<D: Dialect>(store: &Inner<D>) -> Result<Recount, Error> {
     let mut lease = store.pool.lend(READ).await?;
     lease.extend(COUNTING);
-    let mut answers = lease.run(&D::recount(TORN), "recounting").await?;
+    let mut answers = lease
+        .run(&D::recount(Recount::MOST_TORN), "recounting")
+        .await?;
     // The last answer is that of the COMMIT.
     answers.pop();
     let mut last = || answers.pop().unwrap_or_default();

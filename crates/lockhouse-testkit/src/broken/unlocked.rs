@@ -63,7 +63,7 @@ impl Unlocked {
 impl Unlocked {
     async fn write_to_redis(&self, rows: &[Semaphore]) {
         for row in rows {
-            redis::change(&self.url, row.name.as_str(), |is| {
+            redis::change(&self.url, &format!("s:{}", row.name), |is| {
                 is["in_use"] = row.in_use.into();
                 is["fence"] = row.fence.into();
             })

@@ -1,15 +1,15 @@
 //! [`Upkeep::recount`](lockhouse_core::store::Upkeep::recount) and [`repair`](lockhouse_core::store::Upkeep::repair), where
-//! nothing is wrong, and where a semaphore's counters are. Each store's own tests damage its other rows.
+//! nothing is wrong, and where a semaphore's counters are.
 
 use std::sync::Arc;
 
 use lockhouse_core::{Ask, Command, Count, Recounted, Semaphore};
 
 use super::words::*;
-use crate::place::{Place, overwrite_counters};
+use crate::place::{Damage, Place, damage};
 
 /// `a` with four live permits and one that ended, `b` with one live permit, a semaphore without any, and a deleted one.
-async fn held(place: &Place) -> Store {
+pub(super) async fn held(place: &Place) -> Store {
     let store = place.store().await;
     let two = Ask::new(id("two"), [(name("a"), Count::new(2).unwrap())]);
     let commands = [
@@ -25,6 +25,11 @@ async fn held(place: &Place) -> Store {
     run(&store, [release("y"), delete("gone")]).await;
     run(&store, [Command::acquire(two.unwrap())]).await;
     store
+}
+
+async fn overwrite_counters(place: &Place, semaphore: &str, in_use: u32, fence: u64) {
+    let counters = Damage::Counters { in_use, fence };
+    assert!(damage(place, &[semaphore], counters).await);
 }
 
 /// P1, P2, P7

@@ -2,10 +2,11 @@
 //! [`conformance`](mod@crate::conformance) use a store only through a client, which never calls twice or out of turn.
 //!
 //! [`store_conformance!`](crate::store_conformance!) makes a test of each rule on one store. The rules make rows old by short
-//! TTLs, and by ages that begin between two calls. Only those of a repair change rows past the store.
+//! TTLs, and by ages that begin between two calls. Only those of recount and repair damage rows past the store.
 
 mod batches;
 mod counting;
+mod damaged;
 mod listing;
 mod migration;
 mod owners;
@@ -19,6 +20,7 @@ mod words;
 
 pub use batches::*;
 pub use counting::*;
+pub use damaged::*;
 pub use listing::*;
 pub use migration::*;
 pub use owners::*;
@@ -81,6 +83,13 @@ macro_rules! store_conformance {
             a_repair_corrects_the_counters_and_returns_what_was,
             a_repair_leaves_a_fence_that_is_ahead,
             a_repair_corrects_a_deleted_semaphore,
+            a_recount_finds_grants_beyond_the_capacity,
+            a_recount_finds_a_fence_that_was_granted_twice,
+            a_clock_that_was_set_back_breaks_no_promise,
+            each_torn_request_is_found,
+            the_first_thousand_torn_requests_are_named_in_byte_order,
+            permits_without_a_live_request_do_not_count,
+            a_repair_files_requests_so_that_a_refusal_finds_them,
             // Listing
             deleted_semaphores_are_listed_among_all_that_ever_were,
             live_requests_are_listed_by_pages_and_filters,
@@ -108,6 +117,7 @@ pub fn all_rules() -> Vec<String> {
     rules_in(&[
         include_str!("batches.rs"),
         include_str!("counting.rs"),
+        include_str!("damaged.rs"),
         include_str!("listing.rs"),
         include_str!("migration.rs"),
         include_str!("owners.rs"),

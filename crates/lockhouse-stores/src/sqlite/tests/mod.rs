@@ -6,7 +6,6 @@ mod migrating;
 mod opening;
 mod plans;
 mod purge;
-mod recount;
 
 use std::path::PathBuf;
 
