@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lockhouse_core::store::{Batch, Kind};
-use lockhouse_core::{Command, Footprint, Outcome, Refusal, Reply, Timestamp};
+use lockhouse_core::{Command, Footprint, Outcome, Refusal, Timestamp};
 use lockhouse_stores::open;
 
 use crate::database::{
@@ -22,7 +22,6 @@ on_every_server! {
     locks_on_other_rows_are_not_waited_for,
     new_requests_on_different_semaphores_do_not_get_in_each_others_way,
     many_tasks_over_three_semaphores_in_any_order_do_not_deadlock,
-    a_release_finds_the_semaphores_that_it_does_not_name,
     a_batch_of_several_tls_records_does_not_stall,
     reads_wait_for_no_lock,
     a_call_that_nobody_waits_for_is_still_done,
@@ -323,22 +322,6 @@ async fn many_tasks_over_three_semaphores_in_any_order_do_not_deadlock(database:
     for called in semaphores {
         assert_eq!(semaphore(&store, called).await.in_use, 0);
     }
-}
-
-async fn a_release_finds_the_semaphores_that_it_does_not_name(database: &Database) {
-    let store = database.migrated().await;
-    for semaphore in ["a", "b"] {
-        one(&store, define(semaphore, 1)).await.unwrap().unwrap();
-    }
-    granted(one(&store, acquire("x", &["a", "b"])).await.unwrap());
-    let batch = Batch {
-        commands: vec![release("x"), acquire("y", &["b"])],
-        footprint: Footprint::of(&[release("x"), acquire("y", &["b"])], []),
-    };
-    let outcomes = store.transact(&batch).await.unwrap();
-    assert!(matches!(outcomes[0], Ok(Reply::Ended { now: true, .. })));
-    assert_eq!(semaphore(&store, "a").await.in_use, 0);
-    assert_eq!(semaphore(&store, "b").await.in_use, 1);
 }
 
 /// A driver that leaves TCP_NODELAY off waits 40 ms for each.

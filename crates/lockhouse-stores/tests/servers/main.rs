@@ -21,6 +21,5 @@ mod purging;
 mod recounting;
 mod schema;
 mod session;
-mod texts;
 mod upgrading;
 mod user;

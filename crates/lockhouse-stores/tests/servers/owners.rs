@@ -2,14 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use lockhouse_core::store::{Batch, Kind};
 use lockhouse_core::{Command, Reply};
 
-use crate::database::{Database, heartbeat, insist, on_every_server, one, owner};
+use crate::database::{Database, heartbeat, on_every_server, one, owner};
 
 on_every_server! {
     a_heartbeat_is_kept_and_the_next_one_pushes_it,
-    heartbeats_at_once_of_the_same_owners_are_all_heard,
     a_session_is_locked_alone,
 }
 
@@ -36,37 +34,6 @@ async fn a_heartbeat_is_kept_and_the_next_one_pushes_it(database: &Database) {
         assert_eq!(session.number(rows).await, 1);
         assert_ne!(Some(heard.expires_at), last);
         last = Some(heard.expires_at);
-    }
-}
-
-async fn heartbeats_at_once_of_the_same_owners_are_all_heard(database: &Database) {
-    let store = database.migrated().await;
-    let tasks = (0..8).map(|_| {
-        let store = store.clone();
-        tokio::spawn(async move {
-            for round in 0..20 {
-                let mut owners: Vec<_> = (0..12).map(|i| format!("{round}-{i}")).collect();
-                fastrand::shuffle(&mut owners);
-                let beats = owners[..8].iter().map(|of| heartbeat(of, 60_000));
-                let batch = Batch::new(beats.collect());
-                let outcomes = loop {
-                    match store.transact(&batch).await {
-                        Ok(outcomes) => break outcomes,
-                        // Those who are new are not locked before they are inserted.
-                        Err(error) => {
-                            // Two that insert one row can deadlock, or time out before that is found.
-                            let may_be = [Kind::Conflict, Kind::Locked];
-                            assert!(may_be.contains(&error.kind()), "{error}");
-                        }
-                    }
-                };
-                assert!(outcomes.iter().all(Result::is_ok));
-                insist(&store, goodbye(&owners[0])).await.unwrap();
-            }
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        task.await.unwrap();
     }
 }
 

@@ -1,7 +1,5 @@
 //! Purging: rows of the past go, and nobody waits for it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lockhouse_core::Command;
@@ -15,7 +13,6 @@ on_every_server! {
     the_row_of_a_deleted_semaphore_stays_until_that_of_the_epoch_is_10_s_old,
     a_purge_waits_for_nobody,
     a_purge_that_hangs_delays_no_call,
-    purges_at_once_delete_each_row_once_while_batches_go_on,
 }
 
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
@@ -145,61 +142,4 @@ async fn a_purge_that_hangs_delays_no_call(database: &Database) {
     assert!(started.elapsed() < Duration::from_secs(3));
     other.run("COMMIT").await;
     assert_eq!(counts(database).await, (9, 18));
-}
-
-async fn purges_at_once_delete_each_row_once_while_batches_go_on(database: &Database) {
-    let store = past(database, 400).await;
-    let done = Arc::new(AtomicBool::new(false));
-    let batches = (0..3).map(|task| {
-        let (store, done) = (store.clone(), Arc::clone(&done));
-        tokio::spawn(async move {
-            let mut round = 0;
-            while !done.load(Ordering::Acquire) {
-                round += 1;
-                // Between those that are purged, and about those.
-                let near = format!("r{:03}-{task}", round % 400);
-                let about = release(format!("r{:03}", round % 400));
-                granted(one(&store, acquire(&near, &["a", "b"])).await.unwrap());
-                let batch = Batch::new(vec![release(&near), about]);
-                store.transact(&batch).await.unwrap();
-                let _ = store
-                    .purge(
-                        Purge::Requests {
-                            age: Duration::ZERO,
-                        },
-                        1,
-                    )
-                    .await;
-            }
-        })
-    });
-    let batches: Vec<_> = batches.collect();
-    let purges = (0..4).map(|_| {
-        let store = store.clone();
-        tokio::spawn(async move {
-            for _ in 0..40 {
-                store.purge(REQUESTS, 20).await.unwrap();
-            }
-        })
-    });
-    for purge in purges.collect::<Vec<_>>() {
-        purge.await.unwrap();
-    }
-    done.store(true, Ordering::Release);
-    for batch in batches {
-        batch.await.unwrap();
-    }
-    while store
-        .purge(
-            Purge::Requests {
-                age: Duration::ZERO,
-            },
-            99,
-        )
-        .await
-        .unwrap()
-        > 0
-    {}
-    assert_eq!(counts(database).await, (0, 0));
-    assert!(store.recount().await.unwrap().findings().is_empty());
 }

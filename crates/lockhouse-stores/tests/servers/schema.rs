@@ -15,6 +15,7 @@ on_every_server! {
     a_user_without_the_right_to_change_tables_can_work,
     a_user_with_all_its_connections_in_use_finds_it_crowded,
     every_table_has_a_primary_key,
+    every_column_of_text_compares_byte_by_byte,
 }
 
 async fn a_schema_that_is_too_new_is_reported(database: &Database) {
@@ -66,6 +67,18 @@ async fn every_table_has_a_primary_key(database: &Database) {
          AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid=t.oid AND i.indisprimary)",
     );
     assert_eq!(database.session().await.number(without).await, 0);
+}
+
+async fn every_column_of_text_compares_byte_by_byte(database: &Database) {
+    database.migrated().await;
+    let other = database.sql(
+        "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema=DATABASE() \
+         AND data_type='varchar' \
+         AND collation_name NOT IN ('utf8mb4_0900_bin','utf8mb4_nopad_bin','ascii_bin')",
+        "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema=current_schema() \
+         AND data_type='text' AND (collation_name IS NULL OR collation_name<>'C')",
+    );
+    assert_eq!(database.session().await.number(other).await, 0);
 }
 
 /// A user may have one connection, and has it elsewhere. Waiting for another connection harms

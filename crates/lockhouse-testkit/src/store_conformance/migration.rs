@@ -1,28 +1,40 @@
 //! [`Migration`](lockhouse_core::store::Migration), `ready`, and [`Notification`](lockhouse_core::store::Notification).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::ProcessId;
 use lockhouse_core::store::{Batch, Kind};
+use tokio::sync::Barrier;
 use tokio::time::timeout;
 
 use super::words::*;
 use crate::place::Place;
 
-/// Several processes migrate.
+/// Several processes begin at the same moment, and each uses the store as soon as it has migrated.
 pub async fn many_migrations_at_once_leave_one_schema(place: &Place) {
     place.empty().await;
     let stores: Vec<_> = (0..8).map(|_| place.unmigrated_store()).collect();
-    let migrations = stores.iter().cloned();
-    let migrations = migrations.map(|store| tokio::spawn(async move { store.migrate().await }));
+    let together = Arc::new(Barrier::new(stores.len()));
+    let migrations = stores.iter().cloned().zip('a'..).map(|(store, of)| {
+        let together = Arc::clone(&together);
+        tokio::spawn(async move {
+            together.wait().await;
+            store.migrate().await.unwrap();
+            store.ready().await.unwrap();
+            run(&store, [define(&of.to_string(), 1)]).await;
+        })
+    });
     for migration in migrations.collect::<Vec<_>>() {
-        migration.await.unwrap().unwrap();
+        migration.await.unwrap();
     }
-    run(&stores[0], [define("a", 1), acquire("x", &["a"])]).await;
+    run(&stores[0], [acquire("x", &["a"])]).await;
     for store in &stores {
         store.ready().await.unwrap();
         assert!(request(store, "x").await.is_live());
+        let of_all = store.semaphores(None, &first(ALL)).await.unwrap();
+        assert_eq!(of_all.len(), stores.len());
     }
 }
 
@@ -77,10 +89,15 @@ pub async fn a_release_by_another_process_is_reported_if_the_store_notifies(plac
     }
     // A store may report what was before the first call.
     while changed(a_while).await.is_some() {}
-    for (command, of) in [(release("b"), "b"), (define("a", 2), "a")] {
+    for (command, of) in [
+        (release("b"), "b"),
+        (define("a", 2), "a"),
+        (delete("b"), "b"),
+    ] {
         run(&other, [command]).await;
         let names = changed(SOON).await.expect("it is reported");
-        assert!(names.is_empty() || names.contains(&name(of)), "{names:?}");
+        let is_all = names.is_empty();
+        assert!(is_all || names == BTreeSet::from([name(of)]), "{names:?}");
         while changed(a_while).await.is_some() {}
     }
 }

@@ -14,6 +14,7 @@ mod past;
 mod rows;
 mod shown;
 mod templates;
+mod texts;
 mod to_end;
 mod tokens;
 mod words;
@@ -28,6 +29,7 @@ pub use past::*;
 pub use rows::*;
 pub use shown::*;
 pub use templates::*;
+pub use texts::*;
 pub use to_end::*;
 pub use tokens::*;
 
@@ -42,6 +44,13 @@ macro_rules! store_conformance {
             a_held_request_is_found_in_a_full_semaphore_by_a_batch_that_changes_others,
             requests_that_differ_in_every_column_are_written_by_one_batch,
             a_batch_of_the_largest_size_is_executed,
+            a_batch_of_requests_on_many_semaphores_is_executed,
+            an_answer_is_what_is_read_later,
+            each_request_of_a_batch_has_its_own_permits,
+            a_release_finds_the_semaphores_that_it_does_not_name,
+            calls_at_once_are_granted_no_more_than_there_is,
+            a_call_that_is_dropped_leaves_the_store_usable,
+            any_text_is_read_as_it_was_written,
             a_name_that_many_define_at_once_is_created_once,
             the_named_semaphores_that_exist_are_read_together,
             no_row_is_locked_while_nobody_uses_it,
@@ -65,11 +74,14 @@ macro_rules! store_conformance {
             // Upkeep: owners
             owners_of_live_requests_are_listed_once_in_byte_order,
             a_session_is_checked_again_before_its_owners_request_ends,
+            heartbeats_at_once_of_the_same_owners_are_all_answered,
+            sessions_of_owners_are_compared_byte_by_byte,
             a_goodbye_ends_a_session_once,
             the_caller_that_ended_a_request_is_kept,
             // Upkeep: purge
             requests_that_ended_before_an_age_are_purged,
             a_purge_deletes_at_most_its_limit_oldest_first,
+            purges_at_once_delete_each_request_once_while_batches_go_on,
             a_purged_id_can_be_granted_again_under_a_higher_fence,
             capacity_changes_before_an_age_are_purged,
             lapsed_sessions_are_purged_unless_their_owner_holds_something,
@@ -125,6 +137,7 @@ pub fn all_rules() -> Vec<String> {
         include_str!("rows.rs"),
         include_str!("shown.rs"),
         include_str!("templates.rs"),
+        include_str!("texts.rs"),
         include_str!("to_end.rs"),
         include_str!("tokens.rs"),
     ])

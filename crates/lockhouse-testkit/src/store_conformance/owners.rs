@@ -1,6 +1,8 @@
 //! Owners: their sessions, what they hold, and who ended it.
 
-use lockhouse_core::store::Page;
+use std::sync::Arc;
+
+use lockhouse_core::store::{Batch, Kind, Page};
 use lockhouse_core::{Cause, EndReason, Owner, Reply};
 
 use super::words::*;
@@ -57,6 +59,54 @@ pub async fn a_session_is_checked_again_before_its_owners_request_ends(place: &P
     let ended = request(&store, "x").await;
     assert_eq!(ended.end_reason(), Some(EndReason::OwnerDead));
     assert_eq!(ended.ended_by, None);
+}
+
+/// Two transactions that insert the same session can deadlock. Then one fails, or times out before the deadlock is found.
+pub async fn heartbeats_at_once_of_the_same_owners_are_all_answered(place: &Place) {
+    let stores = [place.store().await, place.store().await];
+    let tasks = (0..8).map(|task| {
+        let store = Arc::clone(&stores[task % 2]);
+        tokio::spawn(async move {
+            for round in 0..20 {
+                let mut owners: Vec<_> = (0..12).map(|i| format!("{round}-{i}")).collect();
+                fastrand::shuffle(&mut owners);
+                let beats = owners[..8].iter().map(|of| heartbeat(of, 60_000));
+                let batch = Batch::new(beats.collect());
+                let outcomes = loop {
+                    match store.transact(&batch).await {
+                        Ok(outcomes) => break outcomes,
+                        Err(error) => {
+                            let may_be = [Kind::Conflict, Kind::Locked];
+                            assert!(may_be.contains(&error.kind()), "{error}");
+                        }
+                    }
+                };
+                assert!(outcomes.iter().all(Result::is_ok));
+                run(&store, [goodbye(&owners[0])]).await;
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+}
+
+pub async fn sessions_of_owners_are_compared_byte_by_byte(place: &Place) {
+    let store = place.store().await;
+    let owners = ["Job", "a", "job", "jób", "á"];
+    for (ttl_ms, of) in (60_000..).zip(owners) {
+        let heard = outcome(&store, heartbeat(of, ttl_ms)).await.unwrap();
+        let Reply::Heard { session, began } = heard else {
+            panic!("{heard:?}")
+        };
+        assert_eq!((session.owner, began), (owner(of), true));
+        assert_eq!(session.ttl.as_ms(), ttl_ms);
+    }
+    run(&store, [goodbye("job")]).await;
+    let asked = owners.map(owner);
+    let mut left = store.owners_in_use(&asked).await.unwrap();
+    left.sort();
+    assert_eq!(left, ["Job", "a", "jób", "á"].map(owner));
 }
 
 pub async fn a_goodbye_ends_a_session_once(place: &Place) {

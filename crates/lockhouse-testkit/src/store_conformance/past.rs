@@ -1,5 +1,7 @@
 //! The rows that [`Upkeep::purge`](lockhouse_core::store::Upkeep::purge) deletes, and those that it leaves.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockhouse_core::store::Purge;
@@ -68,6 +70,75 @@ pub async fn a_purge_deletes_at_most_its_limit_oldest_first(place: &Place) {
     assert_eq!(store.purge(ALL_REQUESTS, 2).await.unwrap(), 2);
     assert_eq!(store.purge(ALL_REQUESTS, 2).await.unwrap(), 1);
     assert!(!exists(&store, "r4").await);
+}
+
+/// Purges `limit` requests that ended `age` ago. The store may ask to try again.
+async fn purged(store: &Store, age: Duration, limit: u32) -> u64 {
+    loop {
+        match store.purge(Purge::Requests { age }, limit).await {
+            Ok(purged) => return purged,
+            Err(error) => assert!(error.is_transient() && !error.maybe_applied(), "{error}"),
+        }
+    }
+}
+
+/// The batches grant between the requests that are purged, and look for those. Some purge the requests that they ended.
+pub async fn purges_at_once_delete_each_request_once_while_batches_go_on(place: &Place) {
+    const OLD: u64 = 400;
+    let store = ended(place, 0).await;
+    let old = (0..OLD).map(|number| format!("r{number:03}"));
+    let asks = old.clone().map(|of| acquire(&of, &["a", "b"]));
+    run(&store, asks).await;
+    run(&store, old.map(|of| release(&of))).await;
+    let between = Between::calls().await;
+    let done = Arc::new(AtomicBool::new(false));
+    let batches = (0..3).map(|task| {
+        let (store, done) = (Arc::clone(&store), Arc::clone(&done));
+        tokio::spawn(async move {
+            let (mut made, mut deleted) = (0, 0);
+            while !done.load(Ordering::Acquire) {
+                let near = format!("r{:03}-{task}-{made}", made % OLD);
+                granted(&store, acquire(&near, &["a", "b"])).await;
+                let old = format!("r{:03}", made % OLD);
+                outcomes(&store, vec![release(&near), release(&old)]).await;
+                made += 1;
+                deleted += purged(&store, Duration::ZERO, 1).await;
+                // A store in memory never waits.
+                tokio::task::yield_now().await;
+            }
+            (made, deleted)
+        })
+    });
+    let batches: Vec<_> = batches.collect();
+    let purges = (0..4).map(|_| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let mut deleted = 0;
+            for _ in 0..40 {
+                deleted += purged(&store, between.age(), 20).await;
+            }
+            deleted
+        })
+    });
+    let mut deleted = 0;
+    for purge in purges.collect::<Vec<_>>() {
+        deleted += purge.await.unwrap();
+    }
+    assert!(deleted <= OLD, "{deleted} were old");
+    done.store(true, Ordering::Release);
+    let mut ended = OLD;
+    for batch in batches {
+        let (made, more) = batch.await.unwrap();
+        (ended, deleted) = (ended + made, deleted + more);
+    }
+    loop {
+        match purged(&store, Duration::ZERO, ALL).await {
+            0 => break,
+            more => deleted += more,
+        }
+    }
+    assert_eq!(deleted, ended);
+    is_right(&store).await;
 }
 
 /// P5, P7

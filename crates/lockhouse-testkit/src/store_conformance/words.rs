@@ -171,6 +171,7 @@ pub(super) fn first<K>(limit: u32) -> Page<K> {
 
 /// A moment between two calls, from which ages are counted. It is a second after the call before it, and a second before
 /// the next one. So an age that reaches a store up to a second late still lies between the two.
+#[derive(Clone, Copy)]
 pub(super) struct Between(Instant);
 
 impl Between {
