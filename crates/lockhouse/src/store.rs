@@ -64,6 +64,6 @@
 pub use lockhouse_core::store::*;
 pub use lockhouse_core::{
     Cause, Changes, Command, Definition, Ended, Footprint, Freed, Gap, HeldSlots, Key, Line,
-    LineTime, Loaded, NamePrefix, Outcome, Place, ProcessId, Recount, Recounted, Renewed, Reply,
+    LineTime, Loaded, NamePrefix, Outcome, PlaceInLine, ProcessId, Recount, Recounted, Renewed, Reply,
     Saved, Semaphore, Seniority, Stand, Standing, TemplateDefinition, Turn,
 };

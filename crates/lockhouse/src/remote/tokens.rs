@@ -27,7 +27,7 @@ impl Remote {
         let answer = match asked.result {
             Err(Error::Refused(Refusal::TokenExists(_))) if asked.asked_before.is_some() => {
                 let what = "an answer was lost, and with it perhaps the token's secret; revoke the \
-                token, and create it again";
+                            token, and create it again";
                 return Err(Error::Internal(what.into()));
             }
             result => result?,
