@@ -9,7 +9,7 @@ use super::counting::held;
 use super::words::*;
 use crate::place::{Damage, Place, damage};
 
-/// What a recount finds, as "P2 a, repairable" or "P3".
+/// The findings of a recount, as "P2 a, repairable" or "P3".
 async fn found(store: &Store) -> Vec<String> {
     let findings = store.recount().await.unwrap().findings();
     let found = findings.into_iter().map(|finding| {
