@@ -39,6 +39,7 @@ pub struct Place {
     /// The store itself, if it is in memory, where no URL names it.
     memory: Option<Arc<Memory>>,
     database: Option<Database>,
+    is_damaged: bool,
     _kept: Box<dyn Any + Send + Sync>,
 }
 
@@ -92,6 +93,12 @@ impl Place {
         }
     }
 
+    /// The same place, where [`damage`] is not written. So its stores do not find it.
+    pub fn without_damage(mut self) -> Self {
+        self.is_damaged = false;
+        self
+    }
+
     /// Whether the store notifies a process of what other processes release.
     pub fn notifies(&self) -> bool {
         self.url.as_deref().is_some_and(is_postgres)
@@ -136,6 +143,7 @@ impl Place {
             }),
             memory: None,
             database: None,
+            is_damaged: true,
             _kept: Box::new(kept),
         }
     }
@@ -179,6 +187,7 @@ pub async fn memory() -> Option<Place> {
         connect,
         memory,
         database: None,
+        is_damaged: true,
         _kept: Box::new(()),
     })
 }
@@ -315,6 +324,22 @@ pub async fn text_of(place: &Place, statement: &str) -> String {
             row.unwrap().get(0)
         }
     }
+}
+
+/// Makes the schema of `place` that of a later version, past the store. Returns whether the store has a schema.
+pub async fn make_schema_newer(place: &Place, version: u32) -> bool {
+    match &place.url {
+        None => return false,
+        Some(url) if redis::is_redis(url) => redis::overwrite_schema(url, version).await,
+        Some(_) => {
+            let newer = format!(
+                "INSERT INTO lockhouse_schema_version SELECT {version},MAX(applied_at) \
+                 FROM lockhouse_schema_version"
+            );
+            run_on(place, &newer).await;
+        }
+    }
+    true
 }
 
 /// Writes `line`, a text without quotes, into the row of `semaphore`, past the store.

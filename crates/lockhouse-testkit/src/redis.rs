@@ -107,6 +107,14 @@ pub async fn change(url: &str, key: &str, change: impl FnOnce(&mut Value)) {
     let () = set.query_async(&mut connection).await.unwrap();
 }
 
+/// Writes the version of the schema, past the store.
+pub(crate) async fn overwrite_schema(url: &str, version: u32) {
+    let mut connection = connect(url).await;
+    let mut set = redis::cmd("SET");
+    set.arg(format!("{}schema", prefix(url))).arg(version);
+    let () = set.query_async(&mut connection).await.unwrap();
+}
+
 /// Removes a request, past the store, from the sets by which a refusal finds it once it has lapsed.
 pub(crate) async fn misfile(url: &str, external_id: &str) {
     let script = redis::Script::new(

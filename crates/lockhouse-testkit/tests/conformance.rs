@@ -36,3 +36,33 @@ fn the_suites_name_every_rule() {
         assert_eq!(named, written);
     }
 }
+
+/// A rule that holds also on a store that finds no damage would check nothing.
+macro_rules! fail_without_damage {
+    ($($rule:ident),+ $(,)?) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        #[should_panic]
+        async fn $rule() {
+            let place = place::sqlite().await.unwrap().without_damage();
+            store_conformance::$rule(&place).await;
+        }
+    )+};
+}
+
+mod without_damage_this_fails {
+    use super::*;
+
+    fail_without_damage! {
+        a_recount_finds_a_wrong_count_and_a_fence_that_is_too_low,
+        a_recount_finds_grants_beyond_the_capacity,
+        a_recount_finds_a_fence_that_was_granted_twice,
+        a_clock_that_was_set_back_breaks_no_promise,
+        a_repair_corrects_the_counters_and_returns_what_was,
+        a_repair_leaves_a_fence_that_is_ahead,
+        a_repair_corrects_a_deleted_semaphore,
+        each_torn_request_is_found,
+        the_first_thousand_torn_requests_are_named_in_byte_order,
+        permits_without_a_live_request_do_not_count,
+        a_repair_files_requests_so_that_a_refusal_finds_them,
+    }
+}

@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use lockhouse_core::store::{Batch, Due};
+use lockhouse_core::store::Due;
 
 use crate::database::{
-    Database, Served, acquire, acquire_for, define, granted, heartbeat, name, on_every_server, one,
-    release,
+    Database, Served, acquire, acquire_for, define, heartbeat, insist_on, name, on_every_server,
 };
 
 on_every_server! {
@@ -15,37 +14,28 @@ on_every_server! {
 
 const LAPSED: Due<'_> = Due::Lapsed { on: None };
 
-/// On `a`, `b`, and both: one live, one that has expired, one of a silent owner, one that is both.
-async fn various(database: &Database) -> Served {
+/// On `a`, on `b` and on both: one that has expired, one of a silent owner, and one that is both.
+async fn lapsed(database: &Database) -> Served {
     let store = database.migrated().await;
     let mut commands = vec![define("a", 999), define("b", 999), define("c", 999)];
     for (of, on) in [("a", &["a"][..]), ("b", &["b"]), ("ab", &["a", "b"])] {
         commands.extend([
-            acquire_for(format!("{of}-live"), on, "heard", Some(60_000)),
-            acquire_for(format!("{of}-for-ever"), on, "unheard of", None),
-            acquire_for(format!("{of}-nobody's"), on, "heard", None),
             acquire_for(format!("{of}-expired"), on, "heard", Some(1)),
             acquire_for(format!("{of}-silent"), on, "silent", None),
             acquire_for(format!("{of}-both"), on, "silent", Some(1)),
-            acquire_for(format!("{of}-over"), on, "silent", Some(60_000)),
         ]);
     }
     commands.extend([heartbeat("heard", 60_000), heartbeat("silent", 1)]);
-    commands.push(heartbeat("silent, too", 1));
-    for outcome in store.transact(&Batch::new(commands)).await.unwrap() {
+    commands.push(acquire("x", &["c"]));
+    for outcome in insist_on(&store, commands).await {
         outcome.unwrap();
-    }
-    for of in ["a", "b", "ab"] {
-        let over = one(&store, release(format!("{of}-over"))).await.unwrap();
-        over.unwrap();
     }
     tokio::time::sleep(Duration::from_millis(5)).await;
     store
 }
 
 async fn looking_for_what_is_due_waits_for_no_lock(database: &Database) {
-    let store = various(database).await;
-    granted(one(&store, acquire("x", &["c"])).await.unwrap());
+    let store = lapsed(database).await;
     let mut other = database.session().await;
     other
         .run(

@@ -10,26 +10,11 @@ use crate::session::Session;
 use crate::user::User;
 
 on_every_server! {
-    a_schema_that_is_too_new_is_reported,
     a_database_that_does_not_exist_is_reported,
     a_user_without_the_right_to_change_tables_can_work,
     a_user_with_all_its_connections_in_use_finds_it_crowded,
     every_table_has_a_primary_key,
     every_column_of_text_compares_byte_by_byte,
-}
-
-async fn a_schema_that_is_too_new_is_reported(database: &Database) {
-    let store = database.migrated().await;
-    let newer = format!(
-        "INSERT INTO lockhouse_schema_version VALUES (99,{})",
-        database.clock()
-    );
-    database.session().await.run(&newer).await;
-    for error in [store.ready().await, store.migrate().await] {
-        let error = error.unwrap_err();
-        assert_eq!(error.kind(), Kind::Schema);
-        assert!(error.to_string().contains("version 99"), "{error}");
-    }
 }
 
 async fn a_database_that_does_not_exist_is_reported(database: &Database) {

@@ -9,7 +9,7 @@ use serde_json::{Value, from_value, json, to_value};
 use super::{Place, run_on};
 use crate::redis;
 
-/// A change of one row. Those that begin a comment with "Live" or "Ended" are of a request in that state.
+/// A change of a row of a semaphore or a request. "Live" and "Ended" name the state that the request must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// The counters of a semaphore.
@@ -25,7 +25,7 @@ pub enum Damage {
     Fence(u64),
     /// The time of a grant, by an hour. So the clock seems to have been set back since.
     AnHourLater,
-    /// Live: the index by which a refusal finds the request once it has lapsed. On Redis it has requests with a TTL only.
+    /// Live: the index by which a refusal finds the request once it has lapsed. On Redis only requests with a TTL are in it.
     Misfiled,
     /// Live: it has the reason of an end.
     LiveWithReason,
@@ -33,7 +33,7 @@ pub enum Damage {
     LiveWithTime,
     /// Live: it has the caller of an end.
     LiveWithCaller,
-    /// Live: the state is that of an ended request. It has no reason, no time, and its counters are kept.
+    /// Live: the state is that of an ended request, without a reason and a time.
     OnlyStateEnded,
     /// Ended: the reason is missing.
     EndedWithoutReason,
@@ -45,11 +45,15 @@ pub enum Damage {
     Lost,
 }
 
-/// Damages the rows of the semaphores or requests `of`. Returns whether the rows of this kind of store can have that damage:
+/// Damages the rows of the semaphores or requests called `of`. Returns false if the store has no form for that damage:
 ///
-/// - A row on Redis has all of a request's end in one value, and its permits.
-/// - A row in memory has in addition the type of a whole request, and no index is counted again.
+/// - A row on Redis has the state and the end of a request in one value. So a live one has no reason and no time of an end.
+/// - A row in memory also has the types of a whole request, so that it is never lost and no part of its end is missing. It is
+///   never misfiled, since a recount has no index to compare it with.
 pub async fn damage(place: &Place, of: &[&str], damage: Damage) -> bool {
+    if !place.is_damaged {
+        return true;
+    }
     if let Some(memory) = &place.memory {
         return damage.in_memory(memory, of);
     }

@@ -10,7 +10,7 @@ use tokio::sync::Barrier;
 use tokio::time::timeout;
 
 use super::words::*;
-use crate::place::Place;
+use crate::place::{Place, make_schema_newer};
 
 /// Several processes begin at the same moment, and each uses the store as soon as it has migrated.
 pub async fn many_migrations_at_once_leave_one_schema(place: &Place) {
@@ -67,6 +67,22 @@ pub async fn a_store_is_ready_once_it_is_migrated(place: &Place) {
     store.migrate().await.unwrap();
     store.ready().await.unwrap();
     run(&store, [define("a", 1), acquire("x", &["a"])]).await;
+}
+
+/// By a store that is open, and by a new one.
+pub async fn a_schema_of_a_later_version_is_refused(place: &Place) {
+    let open = place.store().await;
+    run(&open, [define("a", 1)]).await;
+    if !make_schema_newer(place, 1_000).await {
+        return;
+    }
+    for store in [open, place.unmigrated_store()] {
+        for error in [store.ready().await, store.migrate().await] {
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), Kind::Schema, "{error}");
+            assert!(error.to_string().contains("version 1000"), "{error}");
+        }
+    }
 }
 
 /// The waiters of one process are notified of what another releases. An empty answer means that it may be any semaphore. A

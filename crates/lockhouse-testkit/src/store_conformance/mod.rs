@@ -118,6 +118,7 @@ macro_rules! store_conformance {
             many_migrations_at_once_leave_one_schema,
             a_migration_keeps_what_is_there,
             a_store_is_ready_once_it_is_migrated,
+            a_schema_of_a_later_version_is_refused,
             a_release_by_another_process_is_reported_if_the_store_notifies,
             a_notification_that_is_dropped_leaves_the_store_usable,
         }
