@@ -113,7 +113,7 @@ async fn want(servers: Arc<Servers>, number: usize, name: SemaphoreName, capacit
     world.found(ensure(granted.is_ok() && !is_late, "P10", || {
         format!(
             "the last hold is over at {until}; a caller that waits for all {capacity} of {name} at \
-            {its_name} since {begun} is answered at {now}: {granted:?}"
+             {its_name} since {begun} is answered at {now}: {granted:?}"
         )
     }));
     let released = lockhouse.release(format!("last-{name}")).await;
