@@ -175,15 +175,15 @@ impl Standing {
 
     /// Reads the clock, applies `change`, and returns the new state.
     fn change(&self, change: impl FnOnce(&mut State)) -> State {
-        let mut now = None;
+        let mut now = *self.0.borrow();
         self.0.send_modify(|state| {
             if state.lost.is_none() && Instant::now() >= state.until {
                 state.lost = Some(Lost::NotRenewed);
             }
             change(state);
-            now = Some(*state);
+            now = *state;
         });
-        now.expect("send_modify calls what it is given")
+        now
     }
 }
 

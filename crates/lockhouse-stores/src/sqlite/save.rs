@@ -309,7 +309,7 @@ fn us(time: Timestamp) -> i64 {
     time.as_microsecond()
 }
 
-fn integer(number: u64) -> Result<i64, Error> {
+pub(super) fn integer(number: u64) -> Result<i64, Error> {
     number.try_into().map_err(|why| {
         Error::new(
             Kind::Rejected,

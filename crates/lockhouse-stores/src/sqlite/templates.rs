@@ -8,6 +8,7 @@ use super::clock::now;
 use super::error::cannot;
 use super::read::list;
 use super::rows;
+use super::save::integer;
 
 const SELECT_ALL: &str = "
     SELECT pattern, capacity, idle_ms, created_at, updated_at FROM lockhouse_template
@@ -69,7 +70,7 @@ pub(super) fn define(
     let row = params![
         template.pattern.as_str(),
         template.capacity.value(),
-        i64::try_from(template.idle.as_ms()).expect("an idle time is at most 366 days"),
+        integer(template.idle.as_ms())?,
         template.created_at.as_microsecond(),
         template.updated_at.as_microsecond(),
     ];
