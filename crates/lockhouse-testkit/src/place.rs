@@ -8,7 +8,7 @@
 //! prints them. If a variable is missing, its tests say so and pass. If `LOCKHOUSE_TEST_FULL` is set, they fail instead, so
 //! that a full run leaves nothing out.
 
-mod damage;
+pub mod damage;
 
 use std::any::Any;
 use std::future::pending;
@@ -27,8 +27,6 @@ use crate::redis;
 use crate::schema_copy::copy_schema;
 use crate::statement::{is_postgres, run};
 use crate::watched::Watched;
-
-pub use damage::{Damage, damage};
 
 type Connect = Box<dyn Fn() -> BoxFuture<'static, Lockhouse> + Send + Sync>;
 
@@ -93,7 +91,7 @@ impl Place {
         }
     }
 
-    /// The same place, where [`damage`] is not written. So its stores do not find it.
+    /// The same place, where [`damage`](damage::damage) is not written. So its stores do not find it.
     pub fn without_damage(mut self) -> Self {
         self.is_damaged = false;
         self

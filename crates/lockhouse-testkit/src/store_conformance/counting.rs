@@ -6,7 +6,8 @@ use std::sync::Arc;
 use lockhouse_core::{Ask, Command, Count, Recounted, Semaphore};
 
 use super::words::*;
-use crate::place::{Damage, Place, damage};
+use crate::place::Place;
+use crate::place::damage::{Damage, damage};
 
 /// `a` with four live permits and one that ended, `b` with one live permit, a semaphore without any, and a deleted one.
 pub(super) async fn held(place: &Place) -> Store {

@@ -7,7 +7,8 @@ use tokio::time::{Duration, sleep};
 
 use super::counting::held;
 use super::words::*;
-use crate::place::{Damage, Place, damage};
+use crate::place::Place;
+use crate::place::damage::{Damage, damage};
 
 /// The findings of a recount, as "P2 a, repairable" or "P3".
 async fn found(store: &Store) -> Vec<String> {
@@ -85,7 +86,7 @@ pub async fn each_torn_request_is_found(place: &Place) {
         let found = found(&store).await.into_iter();
         assert_eq!(found.filter(|found| found == "P3").count(), torn.len());
     }
-    assert!(torn.len() >= 3);
+    assert!(torn.len() >= 3, "each store has a form of three");
 }
 
 pub async fn the_first_thousand_torn_requests_are_named_in_byte_order(place: &Place) {
@@ -128,7 +129,7 @@ pub async fn permits_without_a_live_request_do_not_count(place: &Place) {
         }
         assert_eq!(semaphore(&store, "a").await.in_use, live, "{change:?}");
     }
-    assert!(live <= 2);
+    assert!(live <= 2, "each store can lose the permits of one");
 }
 
 /// P10: `both` holds two semaphores, and `one` holds one.
