@@ -1,10 +1,7 @@
 //! Global settings that would change what a session reads or writes.
 
-use std::time::Duration;
-
-use lockhouse::store::{Holders, Page, Purge};
 use lockhouse_testkit::private_server::PrivateServer;
-use lockhouse_testkit::{conformance, place::Place};
+use lockhouse_testkit::{conformance, store_conformance};
 
 /// Settings of MySQL and MariaDB. Each server gets the settings that it knows.
 const MYSQL: &[&str] = &[
@@ -101,9 +98,9 @@ async fn settings_of_a_postgres_18_server_change_no_result() {
 
 /// Runs each function on a separate database.
 macro_rules! all_hold {
-    ($server:expr; $($rule:ident),+ $(,)?) => {$(
+    ($server:expr, $suite:ident; $($rule:ident),+ $(,)?) => {$(
         let place = $server.place().await;
-        conformance::$rule(&place).await;
+        $suite::$rule(&place).await;
         place.clear().await;
     )+};
 }
@@ -113,7 +110,7 @@ async fn changes_no_result(server: &'static str, settings: &[&str]) {
         return;
     };
     server.set(settings).await;
-    all_hold!(server;
+    all_hold!(server, conformance;
         all_or_nothing_over_several_semaphores,
         any_order_of_names_is_free_of_deadlock,
         sixty_four_semaphores_in_one_request,
@@ -133,50 +130,9 @@ async fn changes_no_result(server: &'static str, settings: &[&str]) {
         a_request_whose_time_has_passed_cannot_be_renewed,
         upkeep_ends_what_is_due_and_nothing_else,
     );
-    let place = server.place().await;
-    counting_and_purging_see_every_row(&place).await;
-    place.clear().await;
-}
-
-async fn counting_and_purging_see_every_row(place: &Place) {
-    let lockhouse = place.client().await;
-    for name in ["a", "b", "c"] {
-        lockhouse.define(name, 5).await.unwrap();
-    }
-    let ask = lockhouse
-        .request_with_id("x")
-        .permits("a", 1)
-        .permits("b", 2);
-    ask.acquire().await.unwrap().release().await.unwrap();
-    let ask = lockhouse
-        .request_with_id("y")
-        .permits("b", 1)
-        .permits("c", 2);
-    let held = ask.ttl(Duration::from_secs(60)).acquire().await.unwrap();
-    let store = lockhouse_stores::open(place.url()).unwrap();
-    let recount = store.recount().await.unwrap();
-    let live = recount
-        .semaphores
-        .iter()
-        .map(|counted| (counted.semaphore.name.as_str(), counted.live));
-    assert_eq!(live.collect::<Vec<_>>(), [("a", 0), ("b", 1), ("c", 2)]);
-    assert!(recount.torn.is_empty());
-    let purge = Purge::Requests {
-        age: Duration::ZERO,
-    };
-    assert_eq!(store.purge(purge, 10).await.unwrap(), 1);
-    let page = Page {
-        after: None,
-        limit: 10,
-    };
-    assert_eq!(
-        store
-            .holders(&Holders::default(), &page)
-            .await
-            .unwrap()
-            .requests
-            .len(),
-        1
+    all_hold!(server, store_conformance;
+        a_recount_is_what_the_permits_add_up_to,
+        requests_that_ended_before_an_age_are_purged,
+        live_requests_are_listed_by_pages_and_filters,
     );
-    held.release().await.unwrap();
 }
