@@ -41,7 +41,7 @@ pub(super) struct Who {
 
 /// A task of a client.
 pub(super) struct Life {
-    /// Clients of its own server or engine, and on a cluster of the other servers.
+    /// Clients of the server or engine of the task, and on a cluster of the other servers.
     clients: Vec<Recorded>,
     segment: Segment,
     who: Who,
@@ -414,7 +414,7 @@ impl Life {
         }
     }
 
-    /// Any of the task's clients, mostly that of its own server.
+    /// Any of the task's clients, mostly the first one.
     fn anywhere(&mut self) -> Recorded {
         let nth = match self.random.bool() {
             true => 0,
