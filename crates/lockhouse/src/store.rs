@@ -1,4 +1,4 @@
-//! For those who write a store, or wrap one: the traits of a store, and the types that only they need.
+//! To write a store, or to wrap one: the traits of a store, and the types in their signatures.
 //!
 //! A store implements [`Store`], [`Templates`], [`Listing`], [`Upkeep`], [`WaitingList`], [`Tokens`], [`Notification`] and
 //! [`Migration`], which make it a [`FullStore`], and goes to [`Lockhouse::with_store`](crate::Lockhouse::with_store). Each
@@ -64,6 +64,6 @@
 pub use lockhouse_core::store::*;
 pub use lockhouse_core::{
     Cause, Changes, Command, Definition, Ended, Footprint, Freed, Gap, HeldSlots, Key, Line,
-    LineTime, Loaded, NamePrefix, Outcome, PlaceInLine, ProcessId, Recount, Recounted, Renewed, Reply,
-    Saved, Semaphore, Seniority, Stand, Standing, TemplateDefinition, Turn,
+    LineTime, Loaded, NamePrefix, Outcome, PlaceInLine, ProcessId, Recount, Recounted, Renewed,
+    Reply, Saved, Semaphore, Seniority, Stand, Standing, TemplateDefinition, Turn,
 };

@@ -167,12 +167,12 @@ impl WorkingSet {
         let was = self.before.get(&semaphore.name);
         // The time that is left to the first begins again after a grant, and after an excuse. A
         // resize also changes the fence, and begins it again without harm.
-        let is_anew = was.is_none_or(|was| was.fence != semaphore.fence)
+        let restarts = was.is_none_or(|was| was.fence != semaphore.fence)
             || self.excused.contains(&semaphore.name);
         match semaphore.exists() {
             true => semaphore
                 .line
-                .settle(semaphore.available(), is_anew, self.now),
+                .settle(semaphore.available(), restarts, self.now),
             false => semaphore.line = Line::default(),
         }
         semaphore

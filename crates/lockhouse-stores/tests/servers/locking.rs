@@ -18,7 +18,7 @@ on_every_server! {
     the_clock_is_read_after_the_locks_are_held,
     commits_during_a_lock_wait_are_seen_by_the_decision,
     a_semaphore_that_appears_during_a_lock_wait_spoils_nothing,
-    after_an_error_the_next_call_on_the_connection_begins_anew,
+    after_an_error_the_next_call_on_the_connection_starts_over,
     locks_on_other_rows_are_not_waited_for,
     new_requests_on_different_semaphores_do_not_get_in_each_others_way,
     many_tasks_over_three_semaphores_in_any_order_do_not_deadlock,
@@ -210,7 +210,7 @@ async fn a_semaphore_that_appears_during_a_lock_wait_spoils_nothing(database: &D
     assert_eq!(semaphore(&store, "b").await.in_use, 0);
 }
 
-async fn after_an_error_the_next_call_on_the_connection_begins_anew(database: &Database) {
+async fn after_an_error_the_next_call_on_the_connection_starts_over(database: &Database) {
     database.migrated().await;
     let store = database.store_with("connections=1");
     one(&store, define("a", 9)).await.unwrap().unwrap();

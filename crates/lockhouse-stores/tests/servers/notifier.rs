@@ -1,4 +1,4 @@
-//! PostgreSQL tells those who wait of what other processes give back, and nobody else.
+//! PostgreSQL notifies processes that wait of permits that other processes release, and no others.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -29,6 +29,8 @@ const PHRASES: &[&str] = &[
     " sees to it",
     " is told of",
     " are told of",
+    " those who",
+    " whoever",
 ];
 
 /// Parts of names of functions that make a reader look for the actor.

@@ -118,8 +118,8 @@ impl Drop for BackgroundRelease {
     }
 }
 
-/// Tries to release the request. Returns false if the store did not answer, and true if the request is over, whoever ended
-/// it.
+/// Tries to release the request. Returns false if the store did not answer, and true if the request is
+/// over, even if another caller ended it.
 async fn release(backend: &Backend, external_id: &ExternalId, by: &Option<Owner>) -> bool {
     let release = Command::End {
         external_id: external_id.clone(),
