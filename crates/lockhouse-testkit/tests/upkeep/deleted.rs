@@ -81,8 +81,8 @@ async fn deleted_names_do_not_stay_and_their_fences_do_not_come_back(place: Plac
 async fn unused_semaphores_are_deleted_however_many_are_waited_for(place: Place) {
     let lockhouse = place.client().await;
     lockhouse.define("all", 1).await.unwrap();
-    let unused = Duration::from_millis(1);
-    lockhouse.template("t/*", 1).idle(unused).await.unwrap();
+    let template = async |idle| lockhouse.template("t/*", 1).idle(idle).await.unwrap();
+    template(Duration::from_secs(3_600)).await;
     let names: Vec<_> = (0..=WAITED_FOR).map(|i| format!("t/{i:03}")).collect();
     let made = names.iter().map(async |name| {
         let permit = lockhouse.semaphore(name).acquire().await.unwrap();
@@ -107,6 +107,7 @@ async fn unused_semaphores_are_deleted_however_many_are_waited_for(place: Place)
     }
     // The last use is kept to the second.
     sleep(Duration::from_millis(1_100)).await;
+    template(Duration::from_millis(1)).await;
     lockhouse.sweep(&Upkeep::default()).await.unwrap();
     let unused = lockhouse.status(&names[WAITED_FOR]).await;
     assert!(unused.is_err(), "{unused:?}");
