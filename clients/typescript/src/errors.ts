@@ -77,7 +77,7 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   internal: UnavailableError,
 };
 
-/** The error that a problem document tells of. */
+/** The error that a problem document describes. */
 export function ofProblem(code: string, problem: Record<string, unknown>): LockhouseError {
   return new (CLASSES[code] ?? RefusedError)(code, String(problem["detail"] ?? ""), problem);
 }

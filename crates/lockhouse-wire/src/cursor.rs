@@ -22,7 +22,12 @@ pub fn key<K: FromStr>(cursor: &str) -> Result<K, Invalid> {
         .ok()
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .and_then(|text| text.parse().ok())
-        .ok_or_else(|| Invalid::new("cursor", "is none that a listing gave as next"))
+        .ok_or_else(|| {
+            Invalid::new(
+                "cursor",
+                "is not the `next` of a listing; pass that value unchanged",
+            )
+        })
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ impl Lockhouse {
     ///
     /// # Errors
     /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore); [`SemaphoreInUse`](crate::Refusal::SemaphoreInUse) while
-    /// permits are held; [`Error::Store`].
+    /// permits are held; [`Error::Invalid`], [`Error::Store`].
     pub async fn delete(&self, name: impl AsRef<str>) -> Result<(), Error> {
         let name = SemaphoreName::parse(name)?;
         match self.backend.execute(Command::Delete { name }).await? {
@@ -184,7 +184,8 @@ impl Lockhouse {
     ///
     /// # Errors
     /// [`UnknownRequest`](crate::Refusal::UnknownRequest); [`RequestEnded`](crate::Refusal::RequestEnded), also if it has
-    /// expired and nothing has ended it yet; [`NoTtl`](crate::Refusal::NoTtl) if neither TTL is there; [`Error::Store`].
+    /// expired and nothing has ended it yet; [`NoTtl`](crate::Refusal::NoTtl) if neither TTL is there;
+    /// [`Error::Invalid`], [`Error::Store`].
     pub async fn renew(
         &self,
         external_id: impl AsRef<str>,
@@ -199,7 +200,7 @@ impl Lockhouse {
     /// [`Released::now`] is then false.
     ///
     /// # Errors
-    /// [`UnknownRequest`](crate::Refusal::UnknownRequest), [`Error::Store`].
+    /// [`UnknownRequest`](crate::Refusal::UnknownRequest), [`Error::Invalid`], [`Error::Store`].
     pub async fn release(&self, external_id: impl AsRef<str>) -> Result<Released, Error> {
         let external_id = ExternalId::parse(external_id)?;
         self.release_as(external_id, who::this_process()).await
@@ -353,7 +354,7 @@ impl Lockhouse {
     /// ```
     ///
     /// # Errors
-    /// [`UnknownRequest`](crate::Refusal::UnknownRequest), [`Error::Store`].
+    /// [`UnknownRequest`](crate::Refusal::UnknownRequest), [`Error::Invalid`], [`Error::Store`].
     pub async fn find(&self, external_id: impl AsRef<str>) -> Result<Request, Error> {
         self.backend.request(&ExternalId::parse(external_id)?).await
     }
@@ -361,7 +362,7 @@ impl Lockhouse {
     /// The semaphore `name`, and how many calls wait for it.
     ///
     /// # Errors
-    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`Error::Store`].
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`Error::Invalid`], [`Error::Store`].
     pub async fn status(&self, name: impl AsRef<str>) -> Result<SemaphoreStatus, Error> {
         self.backend.semaphore(&SemaphoreName::parse(name)?).await
     }

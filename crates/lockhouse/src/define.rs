@@ -129,9 +129,9 @@ impl Define {
     /// # Errors
     /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore) with [`must_exist`](Define::must_exist) or
     /// [`expected`](Define::expected); [`CapacityChanged`](crate::Refusal::CapacityChanged) with
-    /// [`if_missing`](Define::if_missing) or [`expected`](Define::expected);
-    /// [`SemaphoreInUse`](crate::Refusal::SemaphoreInUse) where slots would be turned on or off; [`Error::Invalid`],
-    /// [`Error::Store`].
+    /// [`if_missing`](Define::if_missing) or [`expected`](Define::expected); [`SlotsDiffer`](crate::Refusal::SlotsDiffer)
+    /// with [`if_missing`](Define::if_missing); [`SemaphoreInUse`](crate::Refusal::SemaphoreInUse) where slots would be
+    /// turned on or off; [`TooManySlots`](crate::Refusal::TooManySlots); [`Error::Invalid`], [`Error::Store`].
     pub async fn send(self) -> Result<(SemaphoreStatus, bool), Error> {
         let definition = self.definition()?;
         self.lockhouse.backend().define(definition).await

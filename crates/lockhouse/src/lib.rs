@@ -133,6 +133,10 @@
 //! | [`Refusal::SessionEnded`] | `session_ended` | the owner's session has ended | stop the work; begin a new session |
 //! | [`Refusal::CapacityChanged`] | `capacity_changed` | the semaphore has another capacity than expected | read it again |
 //! | [`Refusal::SemaphoreInUse`] | `semaphore_in_use` | permits are held, so the semaphore cannot be deleted | try when it is free |
+//! | [`Refusal::SlotsDiffer`] | `capacity_changed` | [`Define::if_missing`] found the semaphore with slots where none are wanted, or the other way round | read it again |
+//! | [`Refusal::TooManySlots`] | `invalid_request` | slots with a capacity that is too large for them | a smaller capacity, or no slots |
+//! | [`Refusal::TokenExists`] | `idempotency_conflict` | an access token has the name | pick another name |
+//! | [`Refusal::OfAnotherToken`] | `forbidden` | the request belongs to another access token | use that token, or one with `admin` |
 //! | [`Refusal::NoTtl`] | `invalid_request` | a renewal without a TTL, of a request without one | pass a TTL |
 //! | [`Error::Store`] | `store_unavailable` | the store or the server did not answer | try again; after [`Error::maybe_applied`], with the same id |
 //! | [`Error::Overloaded`] | `overloaded` | too many calls wait in the process or the server | back off, then try again |

@@ -68,7 +68,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`ExceedsCapacity`](crate::Refusal::ExceedsCapacity),
-    /// [`Error::Overloaded`], [`Error::Store`]; on a session's handle
+    /// [`Error::Invalid`], [`Error::Overloaded`], [`Error::Store`]; on a session's handle
     /// [`SessionEnded`](crate::Refusal::SessionEnded) once the session is lost.
     pub async fn acquire(&self) -> Result<Permit, Error> {
         self.acquire_many(1).await

@@ -92,6 +92,6 @@ _CLASSES: Mapping[str, type[LockhouseError]] = {
 
 
 def of_problem(problem: Mapping[str, Any]) -> LockhouseError:
-    """The error that a problem document tells of."""
+    """The error that a problem document describes."""
     code = str(problem.get("code"))
     return _CLASSES.get(code, RefusedError)(code, str(problem.get("detail", "")), problem)

@@ -44,7 +44,7 @@ def done(result: Any) -> Any:
 
 
 def _is(kind: Callable[[Any], bool], function: Callable[..., Any]) -> bool:
-    """Whether a function, or an object that is called like one, is of a kind."""
+    """Whether `kind` holds for a function, or for the `__call__` of a callable object."""
     return kind(function) or kind(type(function).__call__)
 
 

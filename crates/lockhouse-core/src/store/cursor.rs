@@ -39,7 +39,12 @@ impl FromStr for Cursor {
         });
         // Refuse any other spelling of the same numbers.
         let cursor = cursor.filter(|cursor| cursor.to_string() == text);
-        cursor.ok_or_else(|| Invalid::new("cursor", "is none that a listing gave as next"))
+        cursor.ok_or_else(|| {
+            Invalid::new(
+                "cursor",
+                "is not the `next` of a listing; pass that value unchanged",
+            )
+        })
     }
 }
 

@@ -360,7 +360,7 @@ impl Access {
         })
     }
 
-    /// Puts the caller of `request` among its extensions, if it is let in at all, and returns it if it may make the call.
+    /// Finds the caller of `request`, and adds it to the request's extensions. Returns the caller if it may make the call.
     async fn principal(&self, needs: Needs, request: &mut Request) -> Result<Principal, Failure> {
         if needs == Needs::Nothing {
             let anybody = Principal::default();

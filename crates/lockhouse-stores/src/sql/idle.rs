@@ -74,7 +74,7 @@ impl<D: Driver> Idle<D> {
         self.state().connections.len()
     }
 
-    /// The one that was used last, if the server still answers on it. If it does not, the others are dropped with it.
+    /// The connection that was used last, if the server still answers on it. If not, all idle connections are dropped.
     pub(super) async fn take(&self) -> Option<Connection<D>> {
         let last = {
             let mut state = self.state();

@@ -9,6 +9,7 @@ mod holding;
 mod hooked;
 mod keys;
 mod listings;
+mod lost;
 mod notification;
 mod owners;
 mod patience;

@@ -32,8 +32,8 @@ const POLLED_FOR: Duration = Duration::from_millis(500);
 /// A locked row that no command has needed for this long is forgotten.
 const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 
-/// For this long after the engine got a semaphore from the database's lock queue, others are taken to
-/// use it in turn.
+/// For this long after the engine got a semaphore from the database's lock queue, the engine assumes
+/// that other transactions use it in turn.
 const IN_TURN_FOR: Duration = Duration::from_secs(10);
 
 /// A semaphore is polled after this fraction of the time for which it has been locked, and at least

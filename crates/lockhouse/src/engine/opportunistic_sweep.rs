@@ -44,7 +44,8 @@ impl Engine {
 
     async fn forget_some_shown(&self, most: u32) -> Result<u64, Error> {
         let forget = || self.store.forget_shown(SHOWN_WAITERS_AFTER, most);
-        self.retry.read(retry::deadline(), forget).await
+        let (forgotten, _) = self.retry.write(retry::deadline(), forget).await?;
+        Ok(forgotten)
     }
 
     /// Ends some lapsed requests, and deletes some lapsed sessions and lists of dead processes. Returns whether there may
@@ -61,9 +62,9 @@ impl Engine {
         let sessions = Purge::Sessions {
             age: Upkeep::default().sessions_after,
         };
-        let gone = self
+        let (gone, _) = self
             .retry
-            .read(deadline, || self.store.purge(sessions, SOME))
+            .write(deadline, || self.store.purge(sessions, SOME))
             .await?;
         let forgotten = self.forget_some_shown(SOME).await?;
         let is_more = |deleted| deleted == u64::from(SOME);

@@ -8,8 +8,9 @@
 //! repeat, and the store's locks make the second try wait for the first if that is still under way.
 //! The answer is then the one that the first try would have had (P9).
 //!
-//! All retries of the engine are here. Loops elsewhere wait for something else than a call that failed: a
-//! [lane](super::driver) sets commands with locked rows aside, a [release](crate::background) in the background goes on
+//! All retries of one and the same call are here. Loops elsewhere send something else each time, or go on for longer: a
+//! [lane](super::driver) decides its batch again after it set commands with locked rows aside, the
+//! [publisher](super::publisher) sends the list as it is then, a [release](crate::background) in the background goes on
 //! until the request has ended, and a store on a database server interrupts its own statements to find out whether
 //! they wait for a lock.
 
@@ -106,28 +107,65 @@ impl Retry {
     pub(super) async fn read<T, F>(
         &self,
         deadline: Instant,
-        mut call: impl FnMut() -> F,
+        call: impl FnMut() -> F,
     ) -> Result<T, crate::Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let mut last = None;
+        let (answer, _) = self.repeat(deadline, Kind::Unavailable, call).await;
+        Ok(answer?)
+    }
+
+    /// Writes before `deadline`, with retries, by a call that is safe to repeat. Returns the answer, and whether an earlier
+    /// try may have done the work, as its answer was lost. If all tries after it fail, the error is
+    /// [`Unknown`](Kind::Unknown).
+    pub(super) async fn write<T, F>(
+        &self,
+        deadline: Instant,
+        call: impl FnMut() -> F,
+    ) -> Result<(T, bool), crate::Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        match self.repeat(deadline, Kind::Unknown, call).await {
+            (Ok(answer), is_lost) => Ok((answer, is_lost)),
+            (Err(error), true) => Err(unknown(error).into()),
+            (Err(error), false) => Err(error.into()),
+        }
+    }
+
+    /// Tries `call` until `deadline`, after which the error has the kind `late`. Returns the last answer, and whether that
+    /// of an earlier try was lost.
+    async fn repeat<T, F>(
+        &self,
+        deadline: Instant,
+        late: Kind,
+        mut call: impl FnMut() -> F,
+    ) -> (Result<T, Error>, bool)
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let mut last: Option<Error> = None;
+        let mut is_lost = false;
         let mut retry = 0;
         loop {
             let error = match timeout_at(deadline, call()).await {
-                Ok(Ok(value)) => return Ok(value),
+                Ok(Ok(answer)) => return (Ok(answer), is_lost),
                 Ok(Err(error)) => error,
                 Err(_) => {
-                    let is_crowded = |last: &Error| last.kind() == Kind::Crowded;
-                    let kind = match last.as_ref().is_some_and(is_crowded) {
-                        true => Kind::Crowded,
-                        false => Kind::Unavailable,
+                    let is_crowded = last
+                        .as_ref()
+                        .is_some_and(|last| last.kind() == Kind::Crowded);
+                    let kind = match late {
+                        Kind::Unavailable if is_crowded => Kind::Crowded,
+                        _ => late,
                     };
-                    return Err(too_late(kind, last).into());
+                    return (Err(too_late(kind, last)), is_lost);
                 }
             };
+            is_lost |= error.maybe_applied();
             if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
-                return Err(for_caller(error).into());
+                return (Err(for_caller(error)), is_lost);
             }
             retry += 1;
             self.count(error.kind());

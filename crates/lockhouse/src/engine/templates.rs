@@ -56,7 +56,7 @@ impl Engine {
     ) -> Result<(Template, bool), Error> {
         self.check_room_for(&definition.pattern).await?;
         let define = || self.store.define_template(&definition);
-        let (template, created) = self.retry.read(retry::deadline(), define).await?;
+        let ((template, created), _) = self.retry.write(retry::deadline(), define).await?;
         let (engine, followed) = (self.clone(), template.clone());
         let (tell, is_followed) = oneshot::channel();
         tokio::spawn(async move {
@@ -91,7 +91,9 @@ impl Engine {
 
     pub(crate) async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
         let delete = || self.store.delete_template(pattern);
-        self.retry.read(retry::deadline(), delete).await
+        let (deleted, is_lost) = self.retry.write(retry::deadline(), delete).await?;
+        // An earlier try, whose answer was lost, may have deleted it.
+        Ok(deleted || is_lost)
     }
 
     pub(crate) async fn templates(&self, page: &Page<Pattern>) -> Result<Vec<Template>, Error> {

@@ -20,9 +20,9 @@ impl Engine {
         let (token, secret) = draw(name.clone(), grants, expires_at)?;
         let deadline = retry::deadline();
         // The retry is safe: the same digest is the same token.
-        let made = self
+        let (made, _) = self
             .retry
-            .read(deadline, || self.store.add_token(&token))
+            .write(deadline, || self.store.add_token(&token))
             .await?;
         let made = made.ok_or(Refusal::TokenExists(name))?;
         Ok((made, secret))
@@ -58,9 +58,9 @@ impl Engine {
 
     pub(crate) async fn revoke_token(&self, name: &TokenName) -> Result<(), Error> {
         let deadline = retry::deadline();
-        let revoked = self
+        let (revoked, _) = self
             .retry
-            .read(deadline, || self.store.revoke_token(name))
+            .write(deadline, || self.store.revoke_token(name))
             .await?;
         revoked.map(drop).ok_or_else(|| no_such_token(name))
     }

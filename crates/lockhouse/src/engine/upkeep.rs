@@ -81,9 +81,9 @@ impl Engine {
         loop {
             let begun = Instant::now();
             let deadline = retry::deadline();
-            let gone = self
+            let (gone, _) = self
                 .retry
-                .read(deadline, || self.store.purge(what, some))
+                .write(deadline, || self.store.purge(what, some))
                 .await?;
             total += gone;
             // A short count does not mean the end: another transaction may have some rows locked.
@@ -97,7 +97,9 @@ impl Engine {
 
     /// The inconsistencies in the store's rows.
     pub(crate) async fn verify(&self) -> Result<Vec<Finding>, Error> {
-        Ok(self.store.recount().await?.findings())
+        let recount = || self.store.recount();
+        let recount = self.retry.read(retry::long_deadline(), recount).await?;
+        Ok(recount.findings())
     }
 
     /// Repairs those of the `findings` that can be repaired. Returns the semaphores as they were
@@ -109,9 +111,9 @@ impl Engine {
                 continue;
             };
             let deadline = retry::long_deadline();
-            let was = self
+            let (was, _) = self
                 .retry
-                .read(deadline, || self.store.repair(name))
+                .write(deadline, || self.store.repair(name))
                 .await?;
             if let Some(was) = was {
                 let (in_use, fence) = (was.in_use, was.fence);

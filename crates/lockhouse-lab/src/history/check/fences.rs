@@ -28,7 +28,7 @@ pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     found
 }
 
-/// Two grants, of which the surely later one does not have the greater fence.
+/// A grant that is surely later than another, and whose fence is not greater.
 fn falls(semaphore: &str, grants: &[(&Operation, i64)]) -> Option<Violation> {
     let mut by_begin = grants.to_vec();
     by_begin.sort_by_key(|(grant, _)| grant.begun);

@@ -41,7 +41,7 @@ public class LockhouseException extends RuntimeException {
         return this;
     }
 
-    /** The error that a problem document tells of. */
+    /** The error that a problem document describes. */
     static LockhouseException of(String code, Map<String, Object> problem) {
         String detail = String.valueOf(problem.getOrDefault("detail", ""));
         return switch (code) {
