@@ -147,13 +147,13 @@ fn answer_caller(
         return Some(Response::Caller(to, Answer::Decided(answer)));
     };
     let Some(refusal) = refusal(&answer) else {
-        if answer.is_err() && !ticket.wait.is_over() {
+        if answer.is_err() && !ticket.wait.is_over(waiting.now()) {
             waiting.keep(&ticket, &ask);
         }
         return Some(Response::Caller(to, Answer::Decided(answer)));
     };
     let may_wait = is_exhausted(refusal) || ticket.is_back && exceeds(refusal);
-    if !may_wait || ticket.wait.is_over() || to.is_closed() {
+    if !may_wait || ticket.wait.is_over(waiting.now()) || to.is_closed() {
         waiting.refuse(&ask, refusal);
         return Some(Response::Caller(to, Answer::Decided(for_caller(answer))));
     }
@@ -170,7 +170,7 @@ fn answer_waiter(
     answer: Answered,
 ) -> Option<Response> {
     let waiter = waiting.get(place)?;
-    let goes_on = !waiter.answer.is_closed() && !waiter.ticket.wait.is_over();
+    let goes_on = !waiter.answer.is_closed() && !waiter.ticket.wait.is_over(waiting.now());
     let lacks = refusal(&answer).filter(|refusal| is_exhausted(refusal) || exceeds(refusal));
     let Some(refusal) = lacks else {
         let waiter = waiting.remove(place)?;

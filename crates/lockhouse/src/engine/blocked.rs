@@ -17,7 +17,7 @@
 //! been locked, and seldom where no command waits for it. An ask with a wait, for which a plain
 //! read finds no room, is not blocked at all: it [waits in line](super::waiting).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use lockhouse_core::{ExternalId, Footprint, Gap, Owner, SemaphoreName};
@@ -41,12 +41,24 @@ const IN_TURN_FOR: Duration = Duration::from_secs(10);
 const LOOKS: u32 = 4;
 const SLOWEST: Duration = Duration::from_secs(1);
 
+/// How many semaphores the engine waits for in the database's lock queue at once, and which part of the store's connections
+/// that takes at most.
+const MOST_WAITS: usize = 3;
+const CONNECTIONS_A_WAIT: usize = 4;
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Row {
     Semaphore(SemaphoreName),
     Request(ExternalId),
     Session(Owner),
     /// Between two rows.
+    Gap(Gap),
+}
+
+/// A row or a gap to wait for in the database's own lock queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum LockQueue {
+    Semaphore(SemaphoreName),
     Gap(Gap),
 }
 
@@ -62,18 +74,44 @@ struct Locked {
     needed: Instant,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Blocked {
+    /// The time of the event that is handled.
+    now: Instant,
     rows: BTreeMap<Row, Locked>,
     /// Each command with the rows that it waits for.
     commands: BTreeMap<Sequence, (Queued, BTreeSet<Row>)>,
-    /// The semaphores that the engine waits for in the database's lock queue. They are not polled.
+    /// The semaphores that the engine waits for in the database's lock queue, and how many these may be. They are not polled.
     waits: BTreeSet<SemaphoreName>,
+    most_waits: usize,
+    /// Whether the engine waits for a gap.
+    waits_for_gap: bool,
+    /// The waits that were chosen and have not begun.
+    chosen: VecDeque<LockQueue>,
     /// The semaphores that others use in turn, and when the engine last found that.
     in_turn: BTreeMap<SemaphoreName, Instant>,
 }
 
 impl Blocked {
+    /// No blocked commands, for a store with so many `connections`.
+    pub(super) fn new(connections: usize, now: Instant) -> Self {
+        Self {
+            now,
+            rows: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            waits: BTreeSet::new(),
+            most_waits: most_waits(connections),
+            waits_for_gap: false,
+            chosen: VecDeque::new(),
+            in_turn: BTreeMap::new(),
+        }
+    }
+
+    /// Sets the time of the next events.
+    pub(super) fn at(&mut self, now: Instant) {
+        self.now = now;
+    }
+
     /// How many commands are blocked.
     pub(super) fn len(&self) -> usize {
         self.commands.len()
@@ -86,7 +124,7 @@ impl Blocked {
 
     /// The locked rows that are to be polled now.
     pub(super) fn rows_to_poll(&mut self) -> Footprint {
-        let now = Instant::now();
+        let now = self.now;
         let waited_for: BTreeSet<_> = waited_for(&self.commands).collect();
         let mut footprint = Footprint::default();
         for (row, locked) in &mut self.rows {
@@ -134,7 +172,7 @@ impl Blocked {
     pub(super) fn add(&mut self, queued: Queued, also: &Footprint) {
         let mut waits_for: BTreeSet<Row> = rows(also).collect();
         waits_for.extend(self.needed_by(&queued));
-        let now = Instant::now();
+        let now = self.now;
         for row in &waits_for {
             if let Some(locked) = self.rows.get_mut(row) {
                 locked.needed = now;
@@ -146,7 +184,7 @@ impl Blocked {
     /// Records that the rows `locked` are locked.
     pub(super) fn lock(&mut self, locked: &Footprint) {
         self.forget_old();
-        let now = Instant::now();
+        let now = self.now;
         for row in rows(locked) {
             // A poll would seldom find it free.
             let waited_for = match &row {
@@ -165,8 +203,9 @@ impl Blocked {
     }
 
     fn forget_old(&mut self) {
-        let is_new = |found: &mut Instant| found.elapsed() < IN_TURN_FOR;
-        self.in_turn.retain(|_, found| is_new(found));
+        let now = self.now;
+        let is_new = |found: Instant| now.duration_since(found) < IN_TURN_FOR;
+        self.in_turn.retain(|_, found| is_new(*found));
     }
 
     /// Records that the engine got `name` from the database's lock queue, so that others use it in
@@ -177,7 +216,7 @@ impl Blocked {
             ..Footprint::default()
         };
         self.forget_old();
-        self.in_turn.insert(name, Instant::now());
+        self.in_turn.insert(name, self.now);
         self.unlock(&free, &Footprint::default())
     }
 
@@ -198,7 +237,7 @@ impl Blocked {
         let free: BTreeSet<Row> = rows(looked_at)
             .filter(|row| !locked.contains(row))
             .collect();
-        let now = Instant::now();
+        let now = self.now;
         self.rows.retain(|row, locked| {
             !free.contains(row) && now.duration_since(locked.needed) < REMEMBERED_FOR
         });
@@ -245,10 +284,38 @@ impl Blocked {
         taken.map(|(_, (queued, _))| queued).collect()
     }
 
-    /// The semaphore to wait for next in the database's lock queue, if commands wait for one that
-    /// has been locked for long. It is waited for until [`end_wait`](Self::end_wait).
-    pub(super) fn semaphore_to_wait_for(&mut self) -> Option<SemaphoreName> {
-        let now = Instant::now();
+    /// Chooses what to wait for in the database's lock queue, if a wait is free.
+    pub(super) fn choose_waits(&mut self) {
+        while self.waits.len() < self.most_waits
+            && let Some(name) = self.semaphore_to_wait_for()
+        {
+            self.waits.insert(name.clone());
+            self.chosen.push_back(LockQueue::Semaphore(name));
+        }
+        if !self.waits_for_gap
+            && let Some(gap) = self.gap_to_wait_for()
+        {
+            self.waits_for_gap = true;
+            self.chosen.push_back(LockQueue::Gap(gap));
+        }
+    }
+
+    /// The next of the chosen waits. It lasts until [`end_wait`](Self::end_wait).
+    pub(super) fn next_wait(&mut self) -> Option<LockQueue> {
+        self.chosen.pop_front()
+    }
+
+    /// Records that the engine no longer waits for this in the database's lock queue.
+    pub(super) fn end_wait(&mut self, wait: &LockQueue) {
+        match wait {
+            LockQueue::Semaphore(name) => drop(self.waits.remove(name)),
+            LockQueue::Gap(_) => self.waits_for_gap = false,
+        }
+    }
+
+    /// The semaphore to wait for next, if commands wait for one that has been locked for long.
+    fn semaphore_to_wait_for(&mut self) -> Option<SemaphoreName> {
+        let now = self.now;
         let waited_for: BTreeSet<_> = waited_for(&self.commands).collect();
         let semaphores = self.rows.iter_mut().filter_map(|(row, locked)| match row {
             Row::Semaphore(name) if waited_for.contains(row) && !self.waits.contains(name) => {
@@ -261,19 +328,13 @@ impl Blocked {
             return None;
         }
         locked.waited_for = now;
-        self.waits.insert(name.clone());
         Some(name.clone())
-    }
-
-    /// Records that the engine no longer waits for `name` in the database's lock queue.
-    pub(super) fn end_wait(&mut self, name: &SemaphoreName) {
-        self.waits.remove(name);
     }
 
     /// The gap to wait for next. No poll sees gaps. One that no command waits for is looked at
     /// seldom.
-    pub(super) fn gap_to_wait_for(&mut self) -> Option<Gap> {
-        let now = Instant::now();
+    fn gap_to_wait_for(&mut self) -> Option<Gap> {
+        let now = self.now;
         let waited_for: BTreeSet<_> = waited_for(&self.commands).collect();
         let gaps = self.rows.iter_mut().filter_map(|(row, locked)| {
             let Row::Gap(gap) = row else { return None };
@@ -284,6 +345,11 @@ impl Blocked {
         locked.waited_for = now;
         Some(gap.clone())
     }
+}
+
+/// How many waits in the database's own lock queue leave most of these connections to others.
+fn most_waits(connections: usize) -> usize {
+    (connections / CONNECTIONS_A_WAIT).clamp(1, MOST_WAITS)
 }
 
 /// The rows that commands wait for.
@@ -299,4 +365,15 @@ fn rows(footprint: &Footprint) -> impl Iterator<Item = Row> {
     let sessions = footprint.owners.iter().cloned().map(Row::Session);
     let gaps = footprint.gaps.iter().cloned().map(Row::Gap);
     semaphores.chain(requests).chain(sessions).chain(gaps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_for_locks_leave_most_connections_to_others() {
+        let waits = [2, 4, 8, 16, 1_000].map(most_waits);
+        assert_eq!(waits, [1, 1, 2, 3, 3]);
+    }
 }

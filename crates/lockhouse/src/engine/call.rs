@@ -5,7 +5,7 @@ use lockhouse_core::{Command, Outcome, PlaceInLine};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::driver::Driver;
+use super::Engine;
 use super::queue::Touches;
 use super::reply_to::Answer;
 use super::waiting::{Answered, Wait};
@@ -18,24 +18,27 @@ pub(super) enum Submitted<'a> {
     Waits(WaitHandle<'a>),
 }
 
-impl Driver {
+impl Engine {
     /// Has `command` decided before `deadline`. As far as is known, it touches `touches`.
     ///
     /// Dropping the future takes the command out of the queue. A command that is in a lane goes on.
-    pub(super) async fn submit(
+    pub(super) async fn decide(
         &self,
         command: Command,
         touches: Touches,
         deadline: Instant,
     ) -> Result<Outcome, Error> {
-        match self.ask(command, touches, Wait::No, deadline).await? {
+        match self
+            .decide_or_wait(command, touches, Wait::No, deadline)
+            .await?
+        {
             Submitted::Decided(outcome) => Ok(outcome),
             Submitted::Waits(_) => Err(Error::Internal("a non-waiting call was queued".into())),
         }
     }
 
-    /// Has an ask with a `wait` decided, as [`submit`](Self::submit) does. The answer may be a handle on its place in the line.
-    pub(super) async fn ask(
+    /// Has an ask with a `wait` decided, as [`decide`](Self::decide) does. The answer may be a handle on its place in the line.
+    pub(super) async fn decide_or_wait(
         &self,
         command: Command,
         touches: Touches,
@@ -46,7 +49,7 @@ impl Driver {
         let place = self.enqueue(command, touches, wait, deadline, answer)?;
         // Dropped after the receiver: from then on a lane does not park the call any more.
         let mut place = KeptPlace {
-            driver: self,
+            engine: self,
             place,
         };
         let answer = match timeout_at(wait.answered_by(deadline), answered).await {
@@ -78,7 +81,7 @@ impl Driver {
 /// The place of an ask in the line. Dropping it gives up the place.
 #[derive(Debug)]
 struct KeptPlace<'a> {
-    driver: &'a Driver,
+    engine: &'a Engine,
     /// The place, until it is given up: after that another call may have it.
     place: Option<PlaceInLine>,
 }
@@ -93,7 +96,7 @@ impl KeptPlace<'_> {
 impl Drop for KeptPlace<'_> {
     fn drop(&mut self) {
         if let Some(place) = self.place {
-            self.driver.leave(place);
+            self.engine.leave(place);
         }
     }
 }
@@ -115,7 +118,7 @@ impl WaitHandle<'_> {
                 return self.answer(answered);
             }
             let place = &mut self.place;
-            let left = place.place.and_then(|at| place.driver.leave(at));
+            let left = place.place.and_then(|at| place.engine.leave(at));
             if let Some(refused) = left {
                 place.has_ended();
                 return Ok(Err(refused));

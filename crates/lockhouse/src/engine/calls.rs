@@ -66,7 +66,7 @@ impl Engine {
 
     async fn submit(&self, command: Command, deadline: Instant) -> Result<Reply, Error> {
         let touches = self.touches(&command, deadline).await?;
-        Ok(self.driver.submit(command, touches, deadline).await??)
+        Ok(self.decide(command, touches, deadline).await??)
     }
 
     /// The semaphores that `command` touches. An end touches the semaphores of its request, which
@@ -77,14 +77,14 @@ impl Engine {
             if let Some(ask) = command.ask() {
                 // Inserted before the grant, so that the release of a caller that gave up is queued
                 // behind the ask.
-                self.driver.grants.insert(ask);
+                self.shared.grants.insert(ask);
             }
             return Ok(Touches {
                 semaphores: command.semaphores().cloned().collect(),
                 frees: Vec::new(),
             });
         };
-        let (permits, is_held) = match self.driver.grants.get(external_id) {
+        let (permits, is_held) = match self.shared.grants.get(external_id) {
             Some(request) => (request.permits, request.is_held),
             None => {
                 let read = self
@@ -105,28 +105,30 @@ impl Engine {
     /// also after a lost answer (P5), and the ask keeps its place.
     pub(crate) async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
         self.sweep_if_due();
-        if Wait::of(wait) == Wait::No {
+        if wait.is_zero() {
             return self.execute(Command::acquire(ask)).await;
         }
         retry::while_busy(wait, |left| self.acquire_waiting(ask.clone(), left)).await
     }
 
     async fn acquire_waiting(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
-        let (command, wait) = (Command::acquire(ask), Wait::of(wait));
+        let wait = Wait::of(wait, Instant::now());
+        let command = Command::acquire(ask);
         let deadline = retry::deadline();
         let touches = self.touches(&command, deadline).await?;
-        match self.driver.ask(command, touches, wait, deadline).await? {
+        match self
+            .decide_or_wait(command, touches, wait, deadline)
+            .await?
+        {
             Submitted::Decided(outcome) => Ok(outcome?),
             Submitted::Waits(handle) => {
-                self.start_poller();
                 let outcome = handle.outcome();
                 tokio::pin!(outcome);
                 loop {
                     match timeout(POLLER_CHECKED_EVERY, &mut outcome).await {
                         Ok(outcome) => return Ok(outcome??),
                         // The poller may have ended with its runtime.
-                        Err(_) if !self.driver.state().has_poller => self.start_poller(),
-                        Err(_) => {}
+                        Err(_) => self.perform(),
                     }
                 }
             }
@@ -157,7 +159,7 @@ impl Engine {
         page: &Page<SemaphoreName>,
     ) -> Result<Vec<SemaphoreStatus>, Error> {
         let deadline = retry::deadline();
-        let semaphores = self.listings.semaphores(prefix, page, deadline);
+        let semaphores = self.shared.listings.semaphores(prefix, page, deadline);
         Ok(self.statuses(semaphores.await?).await)
     }
 
@@ -177,7 +179,7 @@ impl Engine {
         if let Some(name) = &of.on {
             self.existing(name, deadline).await?;
         }
-        self.listings.held(of, page, deadline).await
+        self.shared.listings.held(of, page, deadline).await
     }
 
     pub(crate) async fn history(
@@ -187,7 +189,7 @@ impl Engine {
     ) -> Result<Vec<CapacityChange>, Error> {
         let deadline = retry::deadline();
         self.existing(name, deadline).await?;
-        self.listings.history(name, limit, deadline).await
+        self.shared.listings.history(name, limit, deadline).await
     }
 
     pub(crate) async fn waiting(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error> {
@@ -220,7 +222,7 @@ impl Engine {
 
     pub(crate) async fn leave_lines(&self) {
         let left = async {
-            while self.driver.state().waiting.has_deregistrations() {
+            while self.state().waiting.has_deregistrations() {
                 sleep(LOOKED_AT_EVERY).await;
             }
         };

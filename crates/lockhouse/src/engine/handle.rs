@@ -1,16 +1,17 @@
-//! The [`Engine`]: a handle on the store, the driver, and the state that calls share.
+//! The [`Engine`]: a handle on the store, and on the state that all calls share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockhouse_core::store::{FullStore, Kind};
-use lockhouse_core::{Refusal, Semaphore, SemaphoreName};
+use lockhouse_core::{ProcessId, Refusal, Semaphore, SemaphoreName};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::driver::Driver;
+use super::grant_cache::GrantCache;
 use super::listings::Listings;
 use super::retry::Retry;
 use super::singleflight::{Ending, Looked};
+use super::state::State;
 use super::sweep_timer::SweepTimer;
 use crate::Error;
 use crate::upkeep::Health;
@@ -18,46 +19,58 @@ use crate::upkeep::Health;
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
     pub(super) store: Arc<dyn FullStore>,
-    pub(super) driver: Driver,
     pub(super) retry: Arc<Retry>,
-    pub(super) listings: Listings,
     pub(super) shared: Arc<Shared>,
 }
 
-/// State that calls share.
+/// The state that all calls share.
 #[derive(Debug)]
 pub(super) struct Shared {
+    state: Mutex<State>,
+    pub(super) grants: GrantCache,
+    pub(super) listings: Listings,
     pub(super) looked: Looked,
     pub(super) ending: Ending,
     pub(super) sweep_timer: SweepTimer,
-    /// Wakes the poller when a call begins to wait.
-    pub(super) someone_new: Notify,
+    /// Wakes the poller.
+    pub(super) poller: Notify,
     pub(super) upkeep: Mutex<Health>,
 }
 
 impl Engine {
     pub(crate) fn new(store: Arc<dyn FullStore>) -> Self {
-        let shared = Arc::new(Shared {
+        let process = ProcessId::new(fastrand::u64(1..));
+        let connections = store.connections().most;
+        let state = State::new(store.max_batch(), connections, process, Instant::now());
+        let retry = Arc::<Retry>::default();
+        let shared = Shared {
+            state: Mutex::new(state),
+            grants: GrantCache::new(),
+            listings: Listings::new(Arc::clone(&store), Arc::clone(&retry)),
             looked: Looked::default(),
             ending: Ending::default(),
             sweep_timer: SweepTimer::new(),
-            someone_new: Notify::new(),
+            poller: Notify::new(),
             upkeep: Mutex::default(),
-        });
-        let retry = Arc::<Retry>::default();
-        let driver = Driver::new(Arc::clone(&store), Arc::clone(&retry));
+        };
         Self {
-            listings: Listings::new(Arc::clone(&store), Arc::clone(&retry)),
             store,
-            driver,
             retry,
-            shared,
+            shared: Arc::new(shared),
         }
+    }
+
+    /// The state machines, as of now.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.shared.state.lock();
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        state.at(Instant::now());
+        state
     }
 
     /// Sets how many calls may wait for room. Further calls are refused as overloaded.
     pub(crate) fn limit_waiters(&self, most: usize) {
-        self.driver.state().waiting.most = most;
+        self.state().waiting.limit(most);
     }
 
     /// How often calls to the store were tried again after each kind of error.
@@ -86,6 +99,6 @@ impl Engine {
 
     /// How many calls of this process wait for `name`.
     pub(super) fn waiting_on(&self, name: &SemaphoreName) -> u32 {
-        self.driver.state().waiting.on(name)
+        self.state().waiting.on(name)
     }
 }

@@ -80,7 +80,8 @@ impl Pending {
 }
 
 impl Lane {
-    pub(super) fn new(taken: Taken) -> Self {
+    /// A lane for what was `taken` from the queue `now`.
+    pub(super) fn new(taken: Taken, now: Instant) -> Self {
         let Taken {
             kind,
             commands,
@@ -90,7 +91,7 @@ impl Lane {
             kind,
             semaphores,
             batch: batch(Vec::new(), &HashSet::new()),
-            made: Instant::now(),
+            made: now,
             pending: Vec::new(),
         };
         lane.fill(commands);
@@ -157,9 +158,9 @@ impl Lane {
         self.pending.len()
     }
 
-    /// The asks that wait and need a `locked` semaphore, and no other locked row; without `locked`,
+    /// The asks that wait `now` and need a `locked` semaphore, and no other locked row; without `locked`,
     /// all that wait.
-    pub(super) fn waiting_asks(&self, locked: Option<&Footprint>) -> Vec<&Ask> {
+    pub(super) fn waiting_asks(&self, locked: Option<&Footprint>, now: Instant) -> Vec<&Ask> {
         let is_among = |command: &Command| {
             let Some(locked) = locked else {
                 return true;
@@ -171,18 +172,23 @@ impl Lane {
         };
         let commands = self.batch.commands.iter().zip(&self.pending);
         let asks = commands.filter_map(|(command, pending)| {
-            let ask = command.ask().filter(|_| pending.reply_to.waits())?;
+            let ask = command.ask().filter(|_| pending.reply_to.waits(now))?;
             is_among(command).then_some(ask)
         });
         asks.collect()
     }
 
     /// Takes the commands that need one of the `locked` rows out of the batch. Those of them that are
-    /// `lacking` something are to stand in line.
-    pub(super) fn set_aside(&mut self, locked: &Footprint, lacking: Lacking) -> SetAside {
+    /// `lacking` something and wait `now` are to stand in line.
+    pub(super) fn set_aside(
+        &mut self,
+        locked: &Footprint,
+        lacking: Lacking,
+        now: Instant,
+    ) -> SetAside {
         let (blocked, rest): (Vec<_>, Vec<_>) =
             self.empty().partition(|queued| queued.needs_any(locked));
-        let (mut set_aside, blocked) = set_aside_lacking(blocked, lacking);
+        let (mut set_aside, blocked) = set_aside_lacking(blocked, lacking, now);
         let blocked = blocked.into_iter().map(|queued| (queued, locked.clone()));
         set_aside.blocked = blocked.collect();
         set_aside.freed = self.fill_with_rest(rest);
@@ -191,9 +197,9 @@ impl Lane {
 
     /// Takes the commands that are `lacking` something out of a batch that did not get its locks in
     /// time though no transaction keeps its rows locked: many processes want one of them.
-    pub(super) fn step_aside(&mut self, lacking: Lacking) -> SetAside {
+    pub(super) fn step_aside(&mut self, lacking: Lacking, now: Instant) -> SetAside {
         let all = self.empty().collect();
-        let (mut set_aside, rest) = set_aside_lacking(all, lacking);
+        let (mut set_aside, rest) = set_aside_lacking(all, lacking, now);
         set_aside.freed = self.fill_with_rest(rest);
         set_aside
     }
@@ -260,9 +266,12 @@ impl SetAside {
     }
 }
 
-/// Has those of the `commands` that are `lacking` something stand in line. Returns the others in
-/// their order.
-fn set_aside_lacking(commands: Vec<Queued>, lacking: Lacking) -> (SetAside, Vec<Queued>) {
+/// Has those of the `commands` that are `lacking` something and wait `now` stand in line. Returns the others in their order.
+fn set_aside_lacking(
+    commands: Vec<Queued>,
+    lacking: Lacking,
+    now: Instant,
+) -> (SetAside, Vec<Queued>) {
     let Lacking { semaphores, by_id } = lacking;
     let mut set_aside = SetAside {
         seen: semaphores,
@@ -270,7 +279,7 @@ fn set_aside_lacking(commands: Vec<Queued>, lacking: Lacking) -> (SetAside, Vec<
     };
     let mut rest = Vec::new();
     for queued in commands {
-        let ask = queued.command.ask().filter(|_| queued.reply_to.waits());
+        let ask = queued.command.ask().filter(|_| queued.reply_to.waits(now));
         let Some(lacks) = ask.and_then(|ask| by_id.get(&ask.external_id)) else {
             rest.push(queued);
             continue;

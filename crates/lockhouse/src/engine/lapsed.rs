@@ -215,7 +215,7 @@ impl Engine {
             external_id: request.external_id,
             cause,
         };
-        let outcome = match self.driver.submit(end, touches, deadline).await {
+        let outcome = match self.decide(end, touches, deadline).await {
             // Do not wait for a row that another transaction keeps locked: the next look finds the
             // request again.
             Err(Error::Store(error)) if error.kind() == Kind::Locked => {

@@ -24,15 +24,16 @@
 //! | poller | the task that reads what other processes changed, for all waiters |
 //! | publisher | writes the list of waiters that other processes and people read |
 //!
-//! The [`queue`], the [`lane`]s, the [`blocked`] commands and the [waiting line](waiting) are state machines without I/O.
-//! One mutex guards all of them, in [`state`]. The [`driver`] sends the lanes' batches to the store, and performs what the
-//! state machines return.
+//! The [`queue`], the [`lane`]s, the [`blocked`] commands, the [waiting line](waiting) and the lists to
+//! [publish](publication) are state machines without I/O, whose clock is set from outside. One mutex guards all of them, in
+//! [`state`]. They return [effects](effect), and the loop of the [`driver`] performs these: it starts a task for each.
 
 mod apply;
 mod blocked;
 mod call;
 mod calls;
 mod driver;
+mod effect;
 mod epoch;
 mod grant_cache;
 mod handle;
@@ -47,6 +48,7 @@ mod publisher;
 mod queue;
 mod reply_to;
 mod retry;
+mod running_lane;
 mod singleflight;
 mod state;
 mod status;

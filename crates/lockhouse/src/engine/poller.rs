@@ -19,8 +19,8 @@ use lockhouse_core::store::{self, Page};
 use lockhouse_core::{Capacity, MAX_TEMPLATES, SemaphoreName, Template};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::driver::Driver;
-use super::waiting::{Observed, PollPlan, WaitersElsewhere};
+use super::state::State;
+use super::waiting::{PollPlan, WaitersElsewhere};
 use super::{Engine, retry};
 
 /// After a poll the poller pauses for this multiple of the poll's duration, up to a maximum. The second applies if a
@@ -36,15 +36,77 @@ const PIECE: usize = 500;
 const READ_WITHIN: Duration = Duration::from_millis(300);
 
 /// The polling task, and when it may poll next. Dropping it lets another begin.
-struct Poller {
-    driver: Driver,
-    is_on: bool,
+pub(super) struct Poller {
+    engine: Engine,
+    has_ended: bool,
     looked: Instant,
     took: Duration,
     was_notified: bool,
 }
 
 impl Poller {
+    pub(super) fn new(engine: Engine) -> Self {
+        Self {
+            engine,
+            has_ended: false,
+            looked: Instant::now(),
+            took: Duration::ZERO,
+            was_notified: false,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        while let Some(plan) = self.plan() {
+            let began = Instant::now();
+            let mut missing = Vec::new();
+            for names in plan.look.chunks(PIECE) {
+                missing.extend(self.engine.look_at(names).await);
+                self.rest(began);
+            }
+            let engine = &self.engine;
+            if !missing.is_empty() {
+                engine.look_for_templates_of(missing).await;
+            }
+            for names in plan.look_for_lapsed.chunks(PIECE) {
+                if let Err(error) = engine.end_lapsed_soon(names).await {
+                    tracing::warn!(%error, "lapsed requests could not be ended, trying again");
+                }
+            }
+            engine.look_for_newcomers().await;
+            engine.record(|state| {
+                state.save_due();
+                state.publish_waiters();
+            });
+            let (process, next) = {
+                let state = engine.state();
+                (state.waiting.process, state.next_of_poller())
+            };
+            // Without waiters there is nothing to wait for.
+            let next = plan.next.into_iter().chain(next).min();
+            let next = next.unwrap_or_else(Instant::now);
+            // Biased, so that a simulated run can be repeated. Any branch leads to a fresh look at
+            // everything.
+            tokio::select! {
+                biased;
+                changed = engine.store.changed(&plan.on, process) => {
+                    engine.state().waiting.look_soon(&changed);
+                    self.was_notified = true;
+                }
+                () = engine.shared.poller.notified() => {}
+                () = sleep_until(next) => {}
+            }
+        }
+        self.engine.record(State::publish_waiters);
+    }
+
+    /// The next poll. `None` once no call waits: then another poller may begin.
+    fn plan(&mut self) -> Option<PollPlan> {
+        let engine = &self.engine;
+        let plan = engine.state().plan(&engine.shared.grants, self.rests());
+        self.has_ended = plan.is_none();
+        plan
+    }
+
     /// Sets the pause after a poll that `began` then.
     fn rest(&mut self, began: Instant) {
         self.looked = Instant::now();
@@ -65,80 +127,18 @@ impl Poller {
 
 impl Drop for Poller {
     fn drop(&mut self) {
-        if self.is_on {
-            self.driver.state().has_poller = false;
+        if !self.has_ended {
+            self.engine.state().poller_was_dropped();
         }
     }
 }
 
 impl Engine {
-    /// Starts the poller if it does not run. It runs as long as a call waits.
-    pub(super) fn start_poller(&self) {
-        let mut state = self.driver.state();
-        if state.has_poller {
-            drop(state);
-            self.shared.someone_new.notify_one();
-            return;
-        }
-        state.has_poller = true;
-        drop(state);
-        let poller = Poller {
-            driver: self.driver.clone(),
-            is_on: true,
-            looked: Instant::now(),
-            took: Duration::ZERO,
-            was_notified: false,
-        };
-        tokio::spawn(self.clone().poll(poller));
-    }
-
-    async fn poll(self, mut poller: Poller) {
-        while let Some(plan) = self.plan(&mut poller) {
-            let began = Instant::now();
-            let mut missing = Vec::new();
-            for names in plan.look.chunks(PIECE) {
-                missing.extend(self.look_at(names).await);
-                poller.rest(began);
-            }
-            if !missing.is_empty() {
-                self.look_for_templates_of(missing).await;
-            }
-            for names in plan.look_for_lapsed.chunks(PIECE) {
-                if let Err(error) = self.end_lapsed_soon(names).await {
-                    tracing::warn!(%error, "lapsed requests could not be ended, trying again");
-                }
-            }
-            self.look_for_newcomers().await;
-            self.driver.save_due();
-            self.publish_waiters();
-            let process = self.driver.state().waiting.process;
-            let to_save = self.driver.state().waiting.next_to_save(Instant::now());
-            // By the time of the save, all waiters may have left.
-            let to_publish = self.driver.state().publisher.next();
-            let newcomers = self.driver.state().waiting.next_newcomers();
-            let next = [plan.next, to_save, to_publish, newcomers];
-            let next = next.into_iter().flatten().min();
-            let next = next.unwrap_or_else(Instant::now);
-            // Biased, so that a simulated run can be repeated. Any branch leads to a fresh look at
-            // everything.
-            tokio::select! {
-                biased;
-                changed = self.store.changed(&plan.on, process) => {
-                    self.driver.state().waiting.look_soon(&changed);
-                    poller.was_notified = true;
-                }
-                () = self.shared.someone_new.notified() => {}
-                () = sleep_until(next) => {}
-            }
-        }
-        self.publish_waiters();
-    }
-
     /// Gives new waiters the places that they had at other processes.
     async fn look_for_newcomers(&self) {
         let (new, names, process) = {
-            let waiting = &mut self.driver.state().waiting;
-            let (new, names) = waiting.newcomers(Instant::now());
+            let waiting = &mut self.state().waiting;
+            let (new, names) = waiting.newcomers();
             (new, names, waiting.process)
         };
         if names.is_empty() {
@@ -147,33 +147,19 @@ impl Engine {
         let read = async {
             let mut elsewhere = WaitersElsewhere::new(process);
             for name in &names {
-                elsewhere.add(name, self.store.shown(name).await?);
+                let shown = self.store.shown(name).await?;
+                elsewhere.add(name, shown, Instant::now());
             }
             Ok::<_, store::Error>(elsewhere)
         };
         // Polls and entries in the lines do not wait for a slow read.
         match timeout(READ_WITHIN, read).await {
-            Ok(Ok(elsewhere)) => self.driver.state().waiting.resume(new, &elsewhere),
+            Ok(Ok(elsewhere)) => self.record(|state| state.resume(new, &elsewhere)),
             failed => {
                 tracing::debug!(?failed, "lists of waiters could not be read, trying again");
-                self.driver.state().waiting.look_again(new);
+                self.record(|state| state.waiting.look_again(new));
             }
         }
-        self.driver.call();
-    }
-
-    /// The next poll. `None` once no call waits.
-    fn plan(&self, poller: &mut Poller) -> Option<PollPlan> {
-        let mut state = self.driver.state();
-        if state.waiting.is_empty() {
-            state.has_poller = false;
-            poller.is_on = false;
-            return None;
-        }
-        let plan = state
-            .waiting
-            .plan(&self.driver.grants, poller.rests(), Instant::now());
-        Some(plan)
     }
 
     /// Reads the semaphores `names`. Returns those that have no row.
@@ -192,15 +178,7 @@ impl Engine {
         let there: HashSet<_> = semaphores.iter().map(|semaphore| &semaphore.name).collect();
         let missing = names.iter().filter(|name| !there.contains(name));
         let missing: Vec<_> = missing.cloned().collect();
-        let mut state = self.driver.state();
-        for semaphore in &semaphores {
-            state.waiting.see(semaphore, None, Observed::Unordered);
-        }
-        for name in &missing {
-            state.waiting.miss(name, Instant::now());
-        }
-        drop(state);
-        self.driver.call();
+        self.record(|state| state.see_polled(&semaphores, &missing));
         missing
     }
 
@@ -224,11 +202,6 @@ impl Engine {
             (name, capacity)
         });
         let made: Vec<(SemaphoreName, Option<Capacity>)> = made.collect();
-        let mut state = self.driver.state();
-        for (name, capacity) in made {
-            state.waiting.would_be_made(&name, capacity);
-        }
-        drop(state);
-        self.driver.call();
+        self.record(|state| state.would_be_made(&made));
     }
 }

@@ -14,6 +14,9 @@ pub(super) const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
 const SHOWN_EVERY: Duration = Duration::from_secs(5);
 
+/// How many times the lists are deleted at most after the last waiter has left, if the store cannot delete them.
+const MOST_DELETIONS: u32 = 30;
+
 /// How many waiters of a process are listed for each semaphore.
 const MOST: usize = 200;
 
@@ -25,7 +28,12 @@ const MOST_HANDED_OVER: usize = 2_000;
 pub(super) struct Publisher {
     due: Option<Instant>,
     pub(super) shown: BTreeSet<SemaphoreName>,
-    pub(super) is_busy: bool,
+    /// The lists to write next.
+    to_write: Option<Publication>,
+    /// Whether lists are to be written, or are being written.
+    is_busy: bool,
+    /// How often the lists were deleted since the last waiter has left.
+    deletions: u32,
     /// Until when the lists stay as they are, since the process is about to stop.
     stay_until: Option<Instant>,
 }
@@ -56,19 +64,19 @@ impl Publisher {
         waiting.to_hand_over().into_iter().collect()
     }
 
-    /// The lists to write now, if any. `waiting` is empty once no call waits.
-    pub(super) fn publication(
-        &mut self,
-        waiting: &WaitingLine,
-        now: Instant,
-    ) -> Option<Publication> {
+    /// Has the lists written, if they are due. `waiting` is empty once no call waits.
+    pub(super) fn publish(&mut self, waiting: &WaitingLine, now: Instant) {
         if self.is_busy || self.stay_until.is_some_and(|until| now < until) {
-            return None;
+            return;
         }
         let is_over = waiting.is_empty();
         let due = *self.due.get_or_insert(now + SHOWN_AFTER);
         if now < due && !is_over {
-            return None;
+            return;
+        }
+        self.deletions = if is_over { self.deletions + 1 } else { 0 };
+        if self.deletions > MOST_DELETIONS {
+            return;
         }
         let waiters = waiting.to_publish();
         let names = waiters.keys().cloned().collect();
@@ -82,21 +90,30 @@ impl Publisher {
         let pause = if is_empty { SHOWN_AFTER } else { SHOWN_EVERY };
         self.due = (!is_over).then(|| now + pause);
         self.is_busy = !is_empty;
-        self.is_busy.then_some(publication)
+        self.to_write = self.is_busy.then_some(publication);
     }
 
-    /// Records that a write has ended. If the last waiter left meanwhile, returns the lists to delete: the poller, which
-    /// would delete them, has ended.
-    pub(super) fn after_last(
-        &mut self,
-        waiting: &WaitingLine,
-        now: Instant,
-    ) -> Option<Publication> {
+    /// The lists to write next. The write lasts until [`end_write`](Self::end_write).
+    pub(super) fn next_to_write(&mut self) -> Option<Publication> {
+        self.to_write.take()
+    }
+
+    /// Whether a write is due or under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// Records that the write of `lists` has ended. Lists that could not be deleted are deleted later.
+    pub(super) fn end_write(&mut self, lists: Publication, is_written: bool) {
         self.is_busy = false;
-        if !waiting.is_empty() {
-            return None;
+        if !is_written {
+            self.shown.extend(lists.gone);
         }
-        self.publication(waiting, now)
+    }
+
+    /// Records that the write was dropped, with its runtime. Another may begin.
+    pub(super) fn write_was_dropped(&mut self) {
+        self.is_busy = false;
     }
 }
 
@@ -113,7 +130,7 @@ impl WaitingLine {
     /// list the waiters of a semaphore that does not exist.
     fn to_publish(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
         let waiters = self.waiters();
-        let waiters = waiters.filter(|(_, waiter)| waiter.ticket.waited() >= SHOWN_AFTER);
+        let waiters = waiters.filter(|(_, waiter)| waiter.ticket.waited(self.now()) >= SHOWN_AFTER);
         self.listed(waiters, MOST, |name| !self.is_missing(name))
     }
 
@@ -151,7 +168,7 @@ impl WaitingLine {
                     owner: ask.owner.clone(),
                     count,
                     priority: ask.priority,
-                    waited: waiter.ticket.waited(),
+                    waited: waiter.ticket.waited(self.now()),
                     lacks: lacks.clone(),
                 };
                 first.push(shown);

@@ -9,95 +9,65 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Shown, Waiter};
 use lockhouse_core::{Line, MAX_LINE, ProcessId, SemaphoreName};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
-use super::driver::Driver;
 use super::publication::{Publication, SHOWN_AFTER};
-use super::state::State;
 use super::{Engine, retry};
 use crate::Error;
-
-/// How many times the lists are deleted at most after the last waiter has left, if the store cannot delete them.
-const AT_MOST: u32 = 30;
 
 /// How long the write of the last list may take.
 const HANDED_OVER_WITHIN: Duration = Duration::from_secs(1);
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(2);
 
 /// The write under way. Dropping it lets another begin.
-struct Writing {
-    driver: Driver,
-    is_on: bool,
+pub(super) struct Writing {
+    engine: Engine,
+    has_ended: bool,
 }
 
 impl Writing {
-    /// Records whether there is more to write. If not, another write may have begun.
-    fn goes_on(&mut self, is_on: bool) {
-        self.is_on = is_on;
+    pub(super) fn new(engine: Engine) -> Self {
+        Self {
+            engine,
+            has_ended: false,
+        }
+    }
+
+    /// Writes `lists`.
+    pub(super) async fn run(mut self, lists: Publication) {
+        let engine = &self.engine;
+        let process = engine.state().waiting.process;
+        let Publication { waiting, gone } = &lists;
+        let written = engine.store.show(process, waiting, gone).await;
+        if let Err(error) = &written {
+            tracing::debug!(%error, "the list of waiters could not be written, trying again");
+            sleep(SHOWN_AFTER).await;
+        }
+        self.has_ended = true;
+        self.engine
+            .record(|state| state.end_write(lists, written.is_ok()));
     }
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        if self.is_on {
-            self.driver.state().publisher.is_busy = false;
+        if !self.has_ended {
+            self.engine.state().publisher.write_was_dropped();
         }
     }
 }
 
 impl Engine {
-    /// Writes the lists of waiters in the background, if they are due.
-    pub(super) fn publish_waiters(&self) {
-        let (publication, process) = {
-            let State {
-                publisher, waiting, ..
-            } = &mut *self.driver.state();
-            let Some(publication) = publisher.publication(waiting, Instant::now()) else {
-                return;
-            };
-            (publication, waiting.process)
-        };
-        // Spawned without holding the mutex: a runtime that ends drops the task here, and the drop
-        // of `Writing` locks the mutex.
-        let engine = self.clone();
-        let mut writing = Writing {
-            driver: self.driver.clone(),
-            is_on: true,
-        };
-        tokio::spawn(async move {
-            let mut next = Some(publication);
-            for _ in 0..AT_MOST {
-                let Some(publication) = next else {
-                    break;
-                };
-                let is_written = engine.write(process, publication).await;
-                if !is_written {
-                    sleep(SHOWN_AFTER).await;
-                }
-                next = {
-                    let State {
-                        publisher, waiting, ..
-                    } = &mut *engine.driver.state();
-                    publisher.after_last(waiting, Instant::now())
-                };
-                writing.goes_on(next.is_some());
-            }
-        });
-    }
-
     /// Publishes all waiters for the last time, and leaves the lists when the waiters leave. So they
     /// keep their places if they ask again at another process within the time that a list is valid.
     pub(crate) async fn hand_over_waiters(&self) {
         let last = async {
-            while self.driver.state().publisher.is_busy {
+            while self.state().publisher.is_busy() {
                 sleep(LOOKED_AT_EVERY).await;
             }
             let (process, lists) = {
-                let State {
-                    publisher, waiting, ..
-                } = &mut *self.driver.state();
-                let lists = publisher.last_lists(waiting, Instant::now());
-                (waiting.process, lists)
+                let mut state = self.state();
+                (state.waiting.process, state.last_lists())
             };
             if lists.is_empty() {
                 return;
@@ -113,23 +83,12 @@ impl Engine {
         }
     }
 
-    /// Writes the lists of `publication`. Returns false if the store could not.
-    async fn write(&self, process: ProcessId, publication: Publication) -> bool {
-        let Publication { waiting, gone } = publication;
-        let written = self.store.show(process, &waiting, &gone).await;
-        if let Err(error) = &written {
-            tracing::debug!(%error, "the list of waiters could not be written, trying again");
-            self.driver.state().publisher.shown.extend(gone);
-        }
-        written.is_ok()
-    }
-
     /// The waiters for `name` of all processes, in order.
     pub(super) async fn waiters(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error> {
         let deadline = retry::deadline();
         let semaphore = self.existing(name, deadline).await?;
-        let Shown { now, processes } = self.listings.shown(name, deadline).await?;
-        let state = self.driver.state();
+        let Shown { now, processes } = self.shared.listings.shown(name, deadline).await?;
+        let state = self.state();
         let own = state.waiting.on_list(name).into_iter();
         let mut waiters: Vec<_> = own.map(|waiter| waiter.at(now)).collect();
         let own_process = state.waiting.process;
@@ -169,7 +128,7 @@ mod tests {
     fn showing_waiters_on_a_runtime_that_ends_does_not_deadlock() {
         let engine = Engine::new(Arc::new(Memory::new()));
         let name = SemaphoreName::parse("a").unwrap();
-        engine.driver.state().publisher.shown.insert(name);
+        engine.state().publisher.shown.insert(name);
         let runtime = Runtime::new().unwrap();
         let handle = runtime.handle().clone();
         drop(runtime);
@@ -178,15 +137,13 @@ mod tests {
             let engine = engine.clone();
             move || {
                 let _entered = handle.enter();
-                engine.publish_waiters();
+                engine.state().publish_waiters();
+                engine.perform();
                 shown.send(()).unwrap();
             }
         });
         let is_shown = is_shown.recv_timeout(Duration::from_secs(5));
         is_shown.expect("it waits for its own lock");
-        assert!(
-            !engine.driver.state().publisher.is_busy,
-            "another may begin"
-        );
+        assert!(!engine.state().publisher.is_busy(), "another may begin");
     }
 }

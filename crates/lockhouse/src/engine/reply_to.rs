@@ -35,12 +35,12 @@ impl ReplyTo {
         }
     }
 
-    /// Whether it waits for room.
-    pub(super) fn waits(&self) -> bool {
+    /// Whether it waits for room `now`.
+    pub(super) fn waits(&self, now: Instant) -> bool {
         match self {
             ReplyTo::Caller(caller) => {
                 let ticket = caller.ticket.as_ref();
-                ticket.is_some_and(|ticket| !ticket.wait.is_over())
+                ticket.is_some_and(|ticket| !ticket.wait.is_over(now))
             }
             ReplyTo::Waiter(_) => true,
             ReplyTo::Engine => false,

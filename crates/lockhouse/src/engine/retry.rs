@@ -9,7 +9,7 @@
 //! The answer is then the one that the first try would have had (P9).
 //!
 //! All retries of one and the same call are here. Loops elsewhere send something else each time, or go on for longer: a
-//! [lane](super::driver) decides its batch again after it set commands with locked rows aside, the
+//! [lane](super::running_lane) decides its batch again after it set commands with locked rows aside, the
 //! [publisher](super::publisher) sends the list as it is then, a [release](crate::background) in the background goes on
 //! until the request has ended, and a store on a database server interrupts its own statements to find out whether
 //! they wait for a lock.

@@ -26,7 +26,7 @@ impl Engine {
     /// processes.
     pub(super) async fn statuses(&self, semaphores: Vec<Semaphore>) -> Vec<SemaphoreStatus> {
         let elsewhere = self.waiting_elsewhere(&semaphores).await;
-        let state = self.driver.state();
+        let state = self.state();
         let all = semaphores.into_iter().zip(elsewhere);
         let all = all.map(|(semaphore, elsewhere)| {
             let here = state.waiting.on(&semaphore.name);
@@ -47,7 +47,7 @@ impl Engine {
     /// How many waiters of each of `semaphores` wait at other processes. A process that died is
     /// counted for a few seconds only.
     async fn waiting_elsewhere(&self, semaphores: &[Semaphore]) -> Vec<u32> {
-        let process = self.driver.state().waiting.process;
+        let process = self.state().waiting.process;
         let by_entries = |semaphore: &Semaphore| semaphore.line.waiting_elsewhere(process);
         let waited_for = semaphores.iter().filter(|it| by_entries(it) > 0);
         let names: Vec<_> = waited_for.map(|it| it.name.clone()).collect();
@@ -89,7 +89,7 @@ impl Engine {
                     .read(deadline, || self.store.shown_at(names))
                     .await
             }
-            false => self.listings.shown_at(names, deadline).await,
+            false => self.shared.listings.shown_at(names, deadline).await,
         }
     }
 }

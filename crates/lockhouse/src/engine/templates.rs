@@ -180,7 +180,7 @@ impl Engine {
             frees: Vec::new(),
         };
         let follow = Command::Follow { name };
-        let outcome = self.driver.submit(follow, touches, retry::deadline()).await;
+        let outcome = self.decide(follow, touches, retry::deadline()).await;
         Ok(match outcome {
             Ok(Ok(Reply::Followed {
                 semaphore,

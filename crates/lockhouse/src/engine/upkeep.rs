@@ -120,8 +120,7 @@ impl Engine {
                 tracing::warn!(%name, in_use, fence, "a semaphore's counters were wrong and are mended; these are the wrong ones");
                 mended.push(was);
                 let names = [name.clone()].into();
-                self.driver.state().waiting.look_soon(&names);
-                self.shared.someone_new.notify_one();
+                self.record(|state| state.waiting.look_soon(&names));
             }
         }
         Ok(mended)

@@ -1,7 +1,9 @@
-//! Which blocked commands wait in the database's own lock queue.
+//! Which blocked commands wait in the database's own lock queue, and which effects the state returns.
 
-use lockhouse_core::ExternalId;
+use lockhouse_core::{Ask, Count, ExternalId, Refusal};
 
+use super::super::blocked::LockQueue;
+use super::super::grant_cache::GrantCache;
 use super::*;
 
 /// A state in which `a` is locked, and releases that touch each of these semaphores are blocked by it. They come
@@ -12,7 +14,7 @@ fn blocked(touches: &[&str]) -> (State, Vec<oneshot::Receiver<Answer>>) {
 
 /// The same, of calls with this deadline.
 fn blocked_until(deadline: Instant, touches: &[&str]) -> (State, Vec<oneshot::Receiver<Answer>>) {
-    let mut state = State::new(100);
+    let mut state = empty(100);
     let mut answers = Vec::new();
     let locked = Footprint {
         semaphores: [name("a")].into(),
@@ -35,6 +37,11 @@ fn blocked_until(deadline: Instant, touches: &[&str]) -> (State, Vec<oneshot::Re
         answers.push(answered);
     }
     (state, answers)
+}
+
+/// An empty state, for transactions of at most `batch` commands and a store with four connections.
+fn empty(batch: usize) -> State {
+    State::new(batch, 4, ProcessId::new(1), Instant::now())
 }
 
 fn name(name: &str) -> SemaphoreName {
@@ -77,12 +84,10 @@ fn a_call_whose_deadline_is_near_does_not_enter_the_lock_queue() {
     let lane = state.take_for(name("a"));
     let ends = |command: &&Command| matches!(command, Command::End { .. });
     assert_eq!(lane.batch.commands.iter().filter(ends).count(), 0);
-    assert!(
-        state
-            .give_up(deadline - MARGIN - Duration::from_millis(1))
-            .is_empty()
-    );
-    assert_eq!(state.give_up(deadline - MARGIN).len(), 1);
+    state.at(deadline - MARGIN - Duration::from_millis(1));
+    assert!(state.give_up().is_empty());
+    state.at(deadline - MARGIN);
+    assert_eq!(state.give_up().len(), 1);
 }
 
 /// A row that is locked just then has a poller: another may begin as soon as this one has seen that there is none.
@@ -92,8 +97,75 @@ fn a_lock_poller_that_is_to_end_counts_no_more() {
     state.has_lock_poller = true;
     assert!(!state.ends_lock_poller());
     assert!(state.has_lock_poller);
-    let mut state = State::new(1);
+    let mut state = empty(1);
     state.has_lock_poller = true;
     assert!(state.ends_lock_poller());
     assert!(!state.has_lock_poller);
+}
+
+/// The names of the effects that `state` returns.
+fn effects(state: &mut State) -> Vec<&'static str> {
+    let effects = state.effects();
+    let names = effects.iter().map(|effect| match effect {
+        Effect::RunLane(_) => "run a lane",
+        Effect::Poll => "poll",
+        Effect::WakePoller => "wake the poller",
+        Effect::PollLockedRows => "poll locked rows",
+        Effect::WaitInLockQueue(_) => "wait in the lock queue",
+        Effect::Publish(_) => "publish",
+    });
+    names.collect()
+}
+
+#[test]
+fn a_task_is_started_once_until_it_ends_or_is_dropped() {
+    let (mut state, _answers) = blocked(&["a"]);
+    assert_eq!(effects(&mut state), ["poll locked rows"]);
+    assert_eq!(effects(&mut state), [""; 0]);
+    state.lock_poller_was_dropped();
+    assert_eq!(effects(&mut state), ["poll locked rows"]);
+
+    state.at(state.now + Duration::from_secs(1));
+    state.blocked.choose_waits();
+    let wait = match &state.effects()[..] {
+        [Effect::WaitInLockQueue(wait)] => wait.clone(),
+        other => panic!("not one wait: {other:?}"),
+    };
+    assert_eq!(wait, LockQueue::Semaphore(name("a")));
+    state.at(state.now + Duration::from_secs(1));
+    state.blocked.choose_waits();
+    assert_eq!(effects(&mut state), [""; 0], "it is under way");
+    state.blocked.end_wait(&wait);
+    state.blocked.choose_waits();
+    assert_eq!(effects(&mut state), ["wait in the lock queue"]);
+}
+
+#[test]
+fn a_waiter_starts_the_poller_and_the_next_one_wakes_it() {
+    let mut state = empty(100);
+    let mut answers = Vec::new();
+    let mut park = |state: &mut State, id: &str| {
+        let ask = Ask::new(ExternalId::parse(id).unwrap(), [(name("a"), Count::ONE)]).unwrap();
+        let ticket = state.waiting.ticket(&ask, Wait::Forever);
+        let (answer, answered) = oneshot::channel();
+        answers.push(answered);
+        let place = ticket.place;
+        let refusal = Refusal::Exhausted(vec![name("a")]);
+        assert!(state.waiting.park(ticket, ask, &refusal, answer));
+        place
+    };
+    let first = park(&mut state, "job-1");
+    assert_eq!(effects(&mut state), ["poll"]);
+    let grants = GrantCache::new();
+    assert!(state.plan(&grants, state.now).is_some());
+    assert_eq!(effects(&mut state), [""; 0]);
+    let second = park(&mut state, "job-2");
+    assert_eq!(effects(&mut state), ["wake the poller"]);
+    assert_eq!(effects(&mut state), [""; 0]);
+    for place in [first, second] {
+        assert!(state.leave(place).is_some());
+    }
+    assert!(state.plan(&grants, state.now).is_none(), "nobody waits");
+    park(&mut state, "job-3");
+    assert_eq!(effects(&mut state), ["poll"]);
 }

@@ -27,8 +27,7 @@ impl Deregistrations {
         self.0.is_empty()
     }
 
-    pub(super) fn add(&mut self, name: &SemaphoreName) {
-        let due = Instant::now();
+    pub(super) fn add(&mut self, name: &SemaphoreName, due: Instant) {
         let new = Deregistration { due, sent: 0 };
         self.0.entry(name.clone()).or_insert(new);
     }

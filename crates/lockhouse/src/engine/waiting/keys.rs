@@ -28,7 +28,7 @@ impl WaitingLine {
             line.is_some_and(|line| {
                 !line.has_for(place, count.value())
                     || line.parked.first().is_some_and(|first| *first < place)
-                    || line.registration.waits_for_others()
+                    || line.registration.waits_for_others(self.now)
             })
         });
         lacking.map(|(name, _)| name.clone()).collect()

@@ -53,9 +53,14 @@ const BYTES_EACH: usize = 8 * 1024;
 
 #[derive(Debug)]
 pub(super) struct WaitingLine {
+    /// The time of the event that is handled.
+    now: Instant,
     /// The id of this process in the lines of the store.
     pub(super) process: ProcessId,
-    pub(super) most: usize,
+    /// How many calls may wait.
+    most: usize,
+    /// Whether there is something new for the poller to look at.
+    is_news: bool,
     tickets: Tickets,
     waiters: HashMap<PlaceInLine, Waiter>,
     /// About how much memory the waiters take, beside their lines.
@@ -77,11 +82,13 @@ pub(super) struct WaitingLine {
 }
 
 impl WaitingLine {
-    pub(super) fn new(process: ProcessId) -> Self {
+    pub(super) fn new(process: ProcessId, now: Instant) -> Self {
         Self {
+            now,
             process,
             most: MOST,
-            tickets: Tickets::new(),
+            is_news: false,
+            tickets: Tickets::new(now),
             waiters: HashMap::new(),
             bytes: 0,
             by_id: HashMap::new(),
@@ -93,6 +100,21 @@ impl WaitingLine {
             deregistrations: Deregistrations::default(),
             knows_keys: false,
         }
+    }
+
+    /// Sets the time of the next events.
+    pub(super) fn at(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// The time of the event that is handled.
+    pub(super) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Sets how many calls may wait.
+    pub(super) fn limit(&mut self, most: usize) {
+        self.most = most;
     }
 
     /// How many calls wait for `semaphore`.
@@ -108,11 +130,17 @@ impl WaitingLine {
 
     /// Makes the poller read the semaphores `names` soon, or all semaphores if `names` is empty.
     pub(super) fn look_soon(&mut self, names: &BTreeSet<SemaphoreName>) {
+        self.is_news = true;
         for (name, line) in self.lines.there_mut() {
             if names.is_empty() || names.contains(name) {
-                line.schedule.look_soon(Instant::now());
+                line.schedule.look_soon(self.now);
             }
         }
+    }
+
+    /// Whether to wake the poller. Returns true once for each event.
+    pub(super) fn wakes_poller(&mut self) -> bool {
+        std::mem::take(&mut self.is_news)
     }
 
     pub(super) fn get(&self, place: PlaceInLine) -> Option<&Waiter> {
@@ -139,7 +167,7 @@ impl WaitingLine {
         let mut waiters = same_id.filter_map(|place| self.waiters.get(place));
         let same = waiters.find(|waiter| is_the_same(&waiter.ask, ask));
         let same = same.map(|waiter| &waiter.ticket);
-        self.tickets.give(ask, wait, same)
+        self.tickets.give(ask, wait, same, self.now)
     }
 
     /// Puts a refused ask in its lines. Returns false if too many calls wait or take too much
@@ -159,8 +187,8 @@ impl WaitingLine {
         if is_full && calls != 1 {
             return false;
         }
-        let place = ticket.place;
-        let now = Instant::now();
+        let (place, now) = (ticket.place, self.now);
+        self.is_news = true;
         for (name, _) in ask.permits() {
             let begin = || SemaphoreLine::new(self.process, now);
             let line = self.lines.get_or_begin(name, begin);
@@ -173,7 +201,7 @@ impl WaitingLine {
         let same_id = self.by_id.entry(ask.external_id.clone()).or_default();
         same_id.insert(place);
         if !ticket.is_back {
-            self.newcomers.add(place);
+            self.newcomers.add(place, now);
         }
         let waiter = Waiter {
             first_place: place,
@@ -241,7 +269,7 @@ impl WaitingLine {
 
     /// Keeps the place of a waiter that may come back.
     pub(super) fn keep(&mut self, ticket: &Ticket, ask: &Ask) {
-        self.tickets.keep(ticket, ask, self.most);
+        self.tickets.keep(ticket, ask, self.most, self.now);
     }
 
     /// Takes an answered waiter out of its lines.
@@ -266,7 +294,7 @@ impl WaitingLine {
             line.waiting -= 1;
             if line.waiting == 0 {
                 if line.registration.may_be_there() {
-                    self.deregistrations.add(name);
+                    self.deregistrations.add(name, self.now);
                 }
                 self.lines.remove(name);
                 self.look_at.remove(name);
@@ -284,10 +312,10 @@ impl WaitingLine {
         let names = ask.permits().map(|(name, _)| name);
         Turn {
             place: ticket.place,
-            waits: !ticket.wait.is_over(),
+            waits: !ticket.wait.is_over(self.now),
             behind: names.filter(is_behind).cloned().collect(),
             process: self.process,
-            waited: ticket.waited(),
+            waited: ticket.waited(self.now),
         }
     }
 
@@ -330,7 +358,9 @@ impl WaitingLine {
                     self.set(place, WaiterState::Unsatisfiable);
                 } else if self.in_all_lines(place, SemaphoreLine::has)
                     && self.in_all_lines(place, |line, _| line.parked.first() == Some(&place))
-                    && self.in_all_lines(place, |line, _| !line.registration.waits_for_others())
+                    && self.in_all_lines(place, |line, _| {
+                        !line.registration.waits_for_others(self.now)
+                    })
                 {
                     self.set(place, WaiterState::Queued);
                     called.push(place);

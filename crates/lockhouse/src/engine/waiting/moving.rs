@@ -24,10 +24,8 @@ impl WaitingLine {
 
     /// The waiters to look for on the lists of other processes now, and the semaphores whose lists
     /// to read.
-    pub(in crate::engine) fn newcomers(
-        &mut self,
-        now: Instant,
-    ) -> (Vec<PlaceInLine>, BTreeSet<SemaphoreName>) {
+    pub(in crate::engine) fn newcomers(&mut self) -> (Vec<PlaceInLine>, BTreeSet<SemaphoreName>) {
+        let now = self.now;
         let (mut places, mut names) = (Vec::new(), BTreeSet::new());
         if self.newcomers.next().is_none_or(|next| now < next) {
             return (places, names);
@@ -64,7 +62,9 @@ impl WaitingLine {
 
     /// Looks for the waiters `new` once more, later.
     pub(in crate::engine) fn look_again(&mut self, new: Vec<PlaceInLine>) {
-        new.into_iter().for_each(|place| self.newcomers.add(place));
+        let now = self.now;
+        new.into_iter()
+            .for_each(|place| self.newcomers.add(place, now));
     }
 
     /// Moves those of the waiters `new` that waited at other processes to the places that they had
@@ -78,17 +78,17 @@ impl WaitingLine {
             let Some(waiter) = self.waiters.get(&place) else {
                 continue;
             };
-            let waited = elsewhere.waited(&waiter.ask, |name| self.is_missing(name));
+            let waited = elsewhere.waited(&waiter.ask, self.now, |name| self.is_missing(name));
             let Some(waited) = waited else {
                 continue;
             };
-            let is_better = waited > waiter.ticket.waited() + NOT_WORTH_MOVING;
+            let is_better = waited > waiter.ticket.waited(self.now) + NOT_WORTH_MOVING;
             match waiter.state {
                 WaiterState::Parked | WaiterState::Unsatisfiable if is_better => {
                     self.move_to_the_place_of(place, waited);
                 }
                 // The store is being asked for it at its present place. It moves after that, if it is refused.
-                _ if is_better => self.newcomers.add(place),
+                _ if is_better => self.newcomers.add(place, self.now),
                 _ => {}
             }
         }
@@ -102,7 +102,7 @@ impl WaitingLine {
         let Some(mut waiter) = self.waiters.remove(&place) else {
             return;
         };
-        waiter.ticket.resume(waited);
+        waiter.ticket.resume(waited, self.now);
         let to = waiter.ticket.place;
         if let Some(same_id) = self.by_id.get_mut(&waiter.ask.external_id) {
             same_id.remove(&place);
@@ -114,7 +114,7 @@ impl WaitingLine {
         for (name, _) in waiter.ask.permits() {
             if let Some(line) = self.lines.get_mut(name) {
                 line.registration.has_new_head();
-                line.schedule.look_soon(Instant::now());
+                line.schedule.look_soon(self.now);
             }
         }
         self.moved.insert(waiter.first_place, to);

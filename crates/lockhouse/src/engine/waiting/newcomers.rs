@@ -27,8 +27,8 @@ pub(super) struct Newcomers {
 }
 
 impl Newcomers {
-    pub(super) fn add(&mut self, place: PlaceInLine) {
-        self.places.push_back((place, Instant::now() + READ_AFTER));
+    pub(super) fn add(&mut self, place: PlaceInLine, now: Instant) {
+        self.places.push_back((place, now + READ_AFTER));
     }
 
     /// When the lists are to be read next.
@@ -64,9 +64,9 @@ impl WaitersElsewhere {
         }
     }
 
-    /// Adds the lists for `name`, which were read just now.
-    pub(in crate::engine) fn add(&mut self, name: &SemaphoreName, shown: Shown) {
-        let (now, read) = (shown.now, Instant::now());
+    /// Adds the lists for `name`, which were read at `read`.
+    pub(in crate::engine) fn add(&mut self, name: &SemaphoreName, shown: Shown, read: Instant) {
+        let now = shown.now;
         let others = shown.processes.into_iter();
         let others = others.filter(|(process, _)| *process != self.process);
         for waiter in others.flat_map(|(_, waiters)| waiters) {
@@ -88,11 +88,12 @@ impl WaitersElsewhere {
         }
     }
 
-    /// How long the caller of `ask` has waited at other processes. `None` unless it is on the lists of all its
+    /// How long the caller of `ask` has waited at other processes by the time `at`. `None` unless it is on the lists of all its
     /// semaphores, except those that are `missing` in the store, which have no list.
     pub(super) fn waited(
         &self,
         ask: &Ask,
+        at: Instant,
         missing: impl Fn(&SemaphoreName) -> bool,
     ) -> Option<Duration> {
         let permits = ask.permits().filter(|(name, _)| !missing(name));
@@ -100,7 +101,7 @@ impl WaitersElsewhere {
             let key = (name.clone(), ask.external_id.clone());
             let same = self.waiters.get(&key)?.iter();
             let same = same.filter(|waiter| waiter.count == count && waiter.owner == ask.owner);
-            same.map(|waiter| waiter.waited + waiter.read.elapsed())
+            same.map(|waiter| waiter.waited + at.saturating_duration_since(waiter.read))
                 .max()
         });
         waited.collect::<Option<Vec<_>>>()?.into_iter().min()

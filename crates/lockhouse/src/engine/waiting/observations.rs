@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use lockhouse_core::{
     Ask, Capacity, Count, ExternalId, Grant, LineTime, Refusal, Semaphore, SemaphoreName,
 };
-use tokio::time::Instant;
 
 use super::registration::Observed;
 use super::semaphore_line::SemaphoreLine;
@@ -75,21 +74,20 @@ impl WaitingLine {
         when: Observed,
     ) {
         let (available, fence) = (semaphore.available(), semaphore.fence);
-        let name = &semaphore.name;
+        let (name, now) = (&semaphore.name, self.now);
         if when == Observed::Unordered || !may_be_missing(semaphore) {
             self.lines.find(name);
         }
-        self.on_line(name, |line| line.see(available, fence, when));
+        self.on_line(name, |line| line.see(available, fence, when, now));
         self.resize(name, semaphore.capacity);
         self.note_keyed(name, semaphore.is_keyed());
         let is_there = semaphore.line.entry(self.process).is_some();
         match (self.lines.get_mut(name), when) {
             (Some(line), _) => {
-                let head = registrations::head(&self.waiters, line);
-                line.registration
-                    .see(semaphore, at, when, head, Instant::now());
+                let head = registrations::head(&self.waiters, line, now);
+                line.registration.see(semaphore, at, when, head, now);
             }
-            (None, Observed::InOrder) if is_there => self.deregistrations.add(name),
+            (None, Observed::InOrder) if is_there => self.deregistrations.add(name, now),
             (None, Observed::InOrder) => {
                 self.deregistrations.forget(name);
             }
@@ -108,8 +106,8 @@ impl WaitingLine {
 
     /// Records that a poll did not find the semaphore: it was deleted, or a template has yet to
     /// create it.
-    pub(in crate::engine) fn miss(&mut self, name: &SemaphoreName, now: Instant) {
-        self.lines.miss(name, now);
+    pub(in crate::engine) fn miss(&mut self, name: &SemaphoreName) {
+        self.lines.miss(name, self.now);
     }
 
     /// Records the capacity with which a template would create the semaphore, which was missing. The

@@ -128,9 +128,8 @@ impl Registration {
     }
 
     /// Whether waiters of other processes come first now, so that an ask would be refused.
-    pub(in crate::engine) fn waits_for_others(&self) -> bool {
-        self.others_first
-            .is_some_and(|until| Instant::now() < until)
+    pub(in crate::engine) fn waits_for_others(&self, now: Instant) -> bool {
+        self.others_first.is_some_and(|until| now < until)
     }
 
     /// Until when waiters of other processes come first, unless something changes before.

@@ -38,7 +38,7 @@ impl WaitingLine {
         let mut permits = first.ask.permits();
         let count = permits.find(|(wanted, _)| *wanted == name);
         Some(Standing {
-            seniority: first.seniority(),
+            seniority: first.seniority(self.now),
             count: count.map_or(Count::ONE, |(_, count)| count),
             waiting: line.standing().try_into().unwrap_or(u32::MAX),
         })
@@ -46,12 +46,9 @@ impl WaitingLine {
 
     /// The semaphores to poll now, and when to poll next. The poller pauses until `rests`; `grants`
     /// says when holds expire.
-    pub(in crate::engine) fn plan(
-        &mut self,
-        grants: &GrantCache,
-        rests: Instant,
-        now: Instant,
-    ) -> PollPlan {
+    pub(in crate::engine) fn plan(&mut self, grants: &GrantCache, rests: Instant) -> PollPlan {
+        let now = self.now;
+        self.is_news = false;
         let schedule = self.lines.there_mut();
         let schedule = schedule.map(|(name, line)| {
             let rank = line.registration.rank();
@@ -75,25 +72,26 @@ impl WaitingLine {
     pub(in crate::engine) fn deregistrations(&mut self) -> Vec<SemaphoreName> {
         match self.deregistrations.is_empty() {
             true => Vec::new(),
-            false => self.deregistrations.send(Instant::now()),
+            false => self.deregistrations.send(self.now),
         }
     }
 
     /// The entries for which to send a batch now.
-    pub(in crate::engine) fn due_to_save(&mut self, now: Instant) -> Vec<(SemaphoreName, Saved)> {
+    pub(in crate::engine) fn due_to_save(&mut self) -> Vec<(SemaphoreName, Saved)> {
         let mut due = Vec::new();
-        self.send_due(REFRESHED_EVERY, now, &mut due);
+        self.send_due(REFRESHED_EVERY, &mut due);
         if !due.is_empty() {
             // Entries that are due within half of that time are sent along, so that they share
             // commits.
-            self.send_due(REFRESHED_EVERY / 2, now, &mut due);
+            self.send_due(REFRESHED_EVERY / 2, &mut due);
         }
         due
     }
 
-    fn send_due(&mut self, every: Duration, now: Instant, due: &mut Vec<(SemaphoreName, Saved)>) {
+    fn send_due(&mut self, every: Duration, due: &mut Vec<(SemaphoreName, Saved)>) {
+        let now = self.now;
         for (name, line) in self.lines.there_mut() {
-            let Some(head) = head(&self.waiters, line) else {
+            let Some(head) = head(&self.waiters, line, now) else {
                 // All waiters here lack a key, and must block no waiter at another process either.
                 if line.registration.is_to_withdraw(now) {
                     line.registration.send(now);
@@ -109,9 +107,10 @@ impl WaitingLine {
     }
 
     /// When an entry is due next, or waiters of other processes no longer come first.
-    pub(in crate::engine) fn next_to_save(&self, now: Instant) -> Option<Instant> {
+    pub(in crate::engine) fn next_to_save(&self) -> Option<Instant> {
+        let now = self.now;
         let lines = self.lines.there().filter_map(|(_, line)| {
-            let Some(head) = head(&self.waiters, line) else {
+            let Some(head) = head(&self.waiters, line, now) else {
                 return line.registration.withdraws(now);
             };
             let next = line.registration.next(&head, now);
@@ -123,7 +122,8 @@ impl WaitingLine {
     }
 
     /// Checks the waiters of the semaphores on which other processes no longer come first.
-    pub(in crate::engine) fn look_where_others_were_first(&mut self, now: Instant) {
+    pub(in crate::engine) fn look_where_others_were_first(&mut self) {
+        let now = self.now;
         let over = self.lines.there_mut().filter(|(_, line)| {
             let until = line.registration.others_first();
             until.is_some_and(|until| until <= now)
@@ -139,11 +139,15 @@ impl WaitingLine {
 }
 
 /// The first waiter in a line.
-pub(super) fn head(waiters: &HashMap<PlaceInLine, Waiter>, line: &SemaphoreLine) -> Option<Head> {
+pub(super) fn head(
+    waiters: &HashMap<PlaceInLine, Waiter>,
+    line: &SemaphoreLine,
+    now: Instant,
+) -> Option<Head> {
     let first = waiters.get(&line.head()?)?;
     Some(Head {
-        seniority: first.seniority(),
-        waited: first.ticket.waited(),
+        seniority: first.seniority(now),
+        waited: first.ticket.waited(now),
         is_parked: first.state == WaiterState::Parked,
         waiting: line.standing().try_into().unwrap_or(u32::MAX),
     })

@@ -157,12 +157,18 @@ impl SemaphoreLine {
     }
 
     /// Records a reading with `available` permits.
-    pub(in crate::engine) fn see(&mut self, available: u32, fence: u64, when: Observed) {
+    pub(in crate::engine) fn see(
+        &mut self,
+        available: u32,
+        fence: u64,
+        when: Observed,
+        now: Instant,
+    ) {
         let seen = u64::from(available);
         let is_more = self.free.is_some_and(|free| free < seen);
         if is_more || when == Observed::InOrder {
             self.free = Some(seen);
         }
-        self.schedule.see(is_more, fence, Instant::now());
+        self.schedule.see(is_more, fence, now);
     }
 }

@@ -31,13 +31,13 @@ pub(in crate::engine) struct Ticket {
 
 impl Ticket {
     /// How long ago the ask arrived, here or at another process.
-    pub(in crate::engine) fn waited(&self) -> Duration {
-        self.came.here.elapsed() + self.came.elsewhere
+    pub(in crate::engine) fn waited(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.came.here) + self.came.elsewhere
     }
 
     /// Gives it the place of an ask that has waited for `waited`, here and at other processes.
-    pub(super) fn resume(&mut self, waited: Duration) {
-        let longer = waited.saturating_sub(self.waited());
+    pub(super) fn resume(&mut self, waited: Duration, now: Instant) {
+        let longer = waited.saturating_sub(self.waited(now));
         self.came.elsewhere += longer;
         self.place = self.place.earlier_by(longer);
     }
@@ -59,9 +59,9 @@ pub(in crate::engine) enum Wait {
 }
 
 impl Wait {
-    /// A wait that is too long for the clock has no end.
-    pub(in crate::engine) fn of(wait: Duration) -> Self {
-        match Instant::now().checked_add(wait) {
+    /// A wait from `now` on. One that is too long for the clock has no end.
+    pub(in crate::engine) fn of(wait: Duration, now: Instant) -> Self {
+        match now.checked_add(wait) {
             _ if wait.is_zero() => Wait::No,
             Some(until) => Wait::Until(until),
             None => Wait::Forever,
@@ -79,10 +79,10 @@ impl Wait {
         }
     }
 
-    pub(in crate::engine) fn is_over(self) -> bool {
+    pub(in crate::engine) fn is_over(self, now: Instant) -> bool {
         match self {
             Wait::No => true,
-            Wait::Until(until) => until <= Instant::now(),
+            Wait::Until(until) => until <= now,
             Wait::Forever => false,
         }
     }
@@ -112,9 +112,9 @@ struct Kept {
 }
 
 impl Tickets {
-    pub(in crate::engine) fn new() -> Self {
+    pub(in crate::engine) fn new(began: Instant) -> Self {
         Self {
-            began: Instant::now(),
+            began,
             number: 0,
             // Unbounded, so that it allocates nothing in advance. `keep` has a bound.
             kept: LruCache::unbounded(),
@@ -122,14 +122,14 @@ impl Tickets {
         }
     }
 
-    /// The ticket of `ask`, which arrives now; `same` is the ticket of a waiter with the same ask.
+    /// The ticket of `ask`, which arrives `now`; `same` is the ticket of a waiter with the same ask.
     pub(in crate::engine) fn give(
         &mut self,
         ask: &Ask,
         wait: Wait,
         same: Option<&Ticket>,
+        now: Instant,
     ) -> Ticket {
-        let now = Instant::now();
         let kept = match wait {
             Wait::No => None,
             _ => self.pop(&ask.external_id),
@@ -163,17 +163,22 @@ impl Tickets {
     }
 
     /// Keeps the place of a waiter that leaves, within the memory for `most` waiters.
-    pub(in crate::engine) fn keep(&mut self, ticket: &Ticket, ask: &Ask, most: usize) {
+    pub(in crate::engine) fn keep(
+        &mut self,
+        ticket: &Ticket,
+        ask: &Ask,
+        most: usize,
+        now: Instant,
+    ) {
         let kept = Kept {
             ask: ask.clone(),
             came: ticket.came,
             number: ticket.number,
-            until: Instant::now() + KEPT,
+            until: now + KEPT,
         };
         self.pop(&ask.external_id);
         self.bytes += bytes(ask);
         self.kept.put(ask.external_id.clone(), kept);
-        let now = Instant::now();
         while let Some((_, oldest)) = self.kept.peek_lru()
             && (oldest.until <= now
                 || self.kept.len() > most

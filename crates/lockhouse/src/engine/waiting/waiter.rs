@@ -2,6 +2,7 @@
 
 use lockhouse_core::{Ask, Outcome, PlaceInLine, Refusal, SemaphoreName, Seniority, store};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::ticket::Ticket;
 
@@ -37,7 +38,7 @@ pub(super) enum WaiterState {
 }
 
 impl Waiter {
-    pub(super) fn seniority(&self) -> Seniority {
-        Seniority::new(self.ticket.waited(), self.ask.priority)
+    pub(super) fn seniority(&self, now: Instant) -> Seniority {
+        Seniority::new(self.ticket.waited(now), self.ask.priority)
     }
 }
