@@ -159,8 +159,8 @@ impl Lockhouse {
     }
 
     /// A request for permits under a fresh id, completed by `say`: see [`crate::Lockhouse::request`].
-    pub fn request(&self, say: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Ask {
-        Ask {
+    pub fn request(&self, say: impl FnOnce(RequestBuilder) -> RequestBuilder) -> PreparedRequest {
+        PreparedRequest {
             ask: say(self.lockhouse.request()),
             lockhouse: self.clone(),
         }
@@ -172,8 +172,8 @@ impl Lockhouse {
         &self,
         id: &str,
         say: impl FnOnce(RequestBuilder) -> RequestBuilder,
-    ) -> Ask {
-        Ask {
+    ) -> PreparedRequest {
+        PreparedRequest {
             ask: say(self.lockhouse.request_with_id(id)),
             lockhouse: self.clone(),
         }
@@ -181,14 +181,27 @@ impl Lockhouse {
 }
 
 /// A request for permits that is ready to be sent; see [`Lockhouse::request`] and [`Lockhouse::request_with_id`].
+///
+/// ```
+/// use lockhouse::blocking::{Lockhouse, PreparedRequest};
+///
+/// # fn main() -> Result<(), lockhouse::Error> {
+/// let lockhouse = Lockhouse::connect("memory:")?;
+/// lockhouse.define("gpu", 1)?;
+/// let request: PreparedRequest = lockhouse.request(|request| request.permits("gpu", 1));
+/// let permit = request.acquire()?;
+/// permit.release()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is asked until acquire or try_acquire"]
-pub struct Ask {
+pub struct PreparedRequest {
     ask: RequestBuilder,
     lockhouse: Lockhouse,
 }
 
-impl Ask {
+impl PreparedRequest {
     /// See [`RequestBuilder::acquire`].
     ///
     /// # Errors

@@ -73,16 +73,16 @@ pub use lockhouse_stores::caller::{finish as finish_sql, held as held_sql};
 /// A function of yours can take any of them:
 ///
 /// ```
-/// use lockhouse::caller::{self, Transaction};
+/// use lockhouse::caller::{self, SqlTransaction};
 ///
-/// async fn check<T: Transaction>(
+/// async fn check<T: SqlTransaction>(
 ///     transaction: &mut T,
 ///     permit: &lockhouse::Permit,
 /// ) -> Result<(), caller::Error<T::Error>> {
 ///     permit.held_in(transaction).await
 /// }
 /// ```
-pub trait Transaction: sealed::Run {}
+pub trait SqlTransaction: sealed::Run {}
 
 /// Why a transaction must not commit; `E` is the driver's error.
 ///
@@ -136,7 +136,7 @@ impl<E: StdError + 'static> StdError for Error<E> {
 ///
 /// # Errors
 /// [`Error::NotHeld`] if it is not, [`Error::Driver`]. Roll back then: on PostgreSQL the transaction can do nothing else.
-pub async fn held<T: Transaction>(
+pub async fn held<T: SqlTransaction>(
     transaction: &mut T,
     external_id: &ExternalId,
 ) -> Result<(), Error<T::Error>> {
@@ -164,7 +164,7 @@ pub async fn held<T: Transaction>(
 ///
 /// # Errors
 /// [`Error::NotHeld`] if it is not held, [`Error::Driver`]. Nothing was done then; roll back.
-pub async fn finish<T: Transaction>(
+pub async fn finish<T: SqlTransaction>(
     transaction: &mut T,
     external_id: &ExternalId,
 ) -> Result<(), Error<T::Error>> {
@@ -182,7 +182,7 @@ fn not_held<E>(external_id: &ExternalId) -> Error<E> {
     }
 }
 
-fn told<T: Transaction>(error: T::Error, external_id: &ExternalId) -> Error<T::Error> {
+fn told<T: SqlTransaction>(error: T::Error, external_id: &ExternalId) -> Error<T::Error> {
     match T::says(&error).is_some_and(|text| text.contains(NOT_HELD)) {
         true => not_held(external_id),
         false => Error::Driver(error),
@@ -214,7 +214,7 @@ mod sealed {
 #[cfg(any(feature = "sqlx-0-8", feature = "sqlx-0-9"))]
 macro_rules! by_sqlx {
     ($sqlx:ident: $($database:ident as $dialect:ident),+) => {$(
-        impl Transaction for $sqlx::Transaction<'_, $sqlx::$database> {}
+        impl SqlTransaction for $sqlx::Transaction<'_, $sqlx::$database> {}
 
         impl sealed::Run for $sqlx::Transaction<'_, $sqlx::$database> {
             type Error = $sqlx::Error;
@@ -243,7 +243,7 @@ by_sqlx!(sqlx: MySql as MySql, Postgres as Postgres);
 by_sqlx!(sqlx_0_9: MySql as MySql, Postgres as Postgres);
 
 #[cfg(feature = "tokio-postgres")]
-impl Transaction for tokio_postgres::Transaction<'_> {}
+impl SqlTransaction for tokio_postgres::Transaction<'_> {}
 
 #[cfg(feature = "tokio-postgres")]
 impl sealed::Run for tokio_postgres::Transaction<'_> {

@@ -76,16 +76,16 @@ pub(crate) enum Renewable {
 /// Renews one request or session until it is dropped or the hold is lost.
 #[derive(Debug)]
 pub(crate) struct Holding {
-    standing: Standing,
+    status: HoldStatus,
     task: JoinHandle<()>,
 }
 
 /// The state of a hold, shared by all that look at it. The first to find the hold lost records it.
 #[derive(Clone, Debug)]
-struct Standing(Arc<watch::Sender<State>>);
+struct HoldStatus(Arc<watch::Sender<Validity>>);
 
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct Validity {
     /// When it counts as lost, unless it is renewed before.
     until: Instant,
     lost: Option<Lost>,
@@ -95,25 +95,25 @@ impl Holding {
     /// Renews `held`, which was asked for at `sent_at`.
     pub(crate) fn new(lockhouse: &Lockhouse, held: Renewable, ttl: Ttl, sent_at: Instant) -> Self {
         let ttl = ttl.as_duration();
-        let standing = Standing::new(give_up_at(sent_at, ttl));
-        let renewing = renew(lockhouse.clone(), held, ttl, sent_at, standing.clone());
+        let status = HoldStatus::new(give_up_at(sent_at, ttl));
+        let renewing = renew(lockhouse.clone(), held, ttl, sent_at, status.clone());
         Self {
-            standing,
+            status,
             task: tokio::spawn(renewing),
         }
     }
 
     /// Why it is lost, if it is.
     pub(crate) fn is_lost(&self) -> Option<Lost> {
-        self.standing.lost()
+        self.status.lost()
     }
 
     /// Resolves when it is lost.
     pub(crate) async fn lost(&self) -> Lost {
-        let mut changes = self.standing.0.subscribe();
+        let mut changes = self.status.0.subscribe();
         loop {
-            let State { until, lost } = *changes.borrow_and_update();
-            if let Some(lost) = lost.or_else(|| self.standing.lost()) {
+            let Validity { until, lost } = *changes.borrow_and_update();
+            if let Some(lost) = lost.or_else(|| self.status.lost()) {
                 return lost;
             }
             // The sender is in `self`, so there is always a change to wait for.
@@ -122,7 +122,7 @@ impl Holding {
     }
 
     pub(crate) fn held_until(&self) -> Instant {
-        self.standing.0.borrow().until
+        self.status.0.borrow().until
     }
 
     /// Stops renewing.
@@ -133,7 +133,7 @@ impl Holding {
     /// Stops renewing, since the hold has ended.
     pub(crate) fn end(&self, reason: EndReason) {
         self.stop();
-        self.standing.lose(Lost::Ended(reason));
+        self.status.lose(Lost::Ended(reason));
     }
 }
 
@@ -143,14 +143,14 @@ impl Drop for Holding {
     }
 }
 
-impl Standing {
+impl HoldStatus {
     fn new(until: Instant) -> Self {
-        Self(Arc::new(watch::Sender::new(State { until, lost: None })))
+        Self(Arc::new(watch::Sender::new(Validity { until, lost: None })))
     }
 
     /// Why it is lost, by the current time.
     fn lost(&self) -> Option<Lost> {
-        let State { until, lost } = *self.0.borrow();
+        let Validity { until, lost } = *self.0.borrow();
         if lost.is_some() || Instant::now() < until {
             return lost;
         }
@@ -159,29 +159,29 @@ impl Standing {
 
     /// Records that it is lost for `why`, unless it was lost before.
     fn lose(&self, why: Lost) {
-        self.change(|state| state.lost = state.lost.or(Some(why)));
+        self.change(|validity| validity.lost = validity.lost.or(Some(why)));
     }
 
     /// Records a renewal until `until`. If the hold is already lost, it stays lost, and the reason
     /// is returned.
     fn extend(&self, until: Instant) -> Option<Lost> {
-        let extend = |state: &mut State| {
-            if state.lost.is_none() {
-                state.until = until;
+        let extend = |validity: &mut Validity| {
+            if validity.lost.is_none() {
+                validity.until = until;
             }
         };
         self.change(extend).lost
     }
 
-    /// Reads the clock, applies `change`, and returns the new state.
-    fn change(&self, change: impl FnOnce(&mut State)) -> State {
+    /// Reads the clock, applies `change`, and returns the new validity.
+    fn change(&self, change: impl FnOnce(&mut Validity)) -> Validity {
         let mut now = *self.0.borrow();
-        self.0.send_modify(|state| {
-            if state.lost.is_none() && Instant::now() >= state.until {
-                state.lost = Some(Lost::NotRenewed);
+        self.0.send_modify(|validity| {
+            if validity.lost.is_none() && Instant::now() >= validity.until {
+                validity.lost = Some(Lost::NotRenewed);
             }
-            change(state);
-            now = *state;
+            change(validity);
+            now = *validity;
         });
         now
     }
@@ -232,7 +232,7 @@ async fn renew(
     held: Renewable,
     ttl: Duration,
     sent_at: Instant,
-    standing: Standing,
+    status: HoldStatus,
 ) {
     let (every, soon_again) = (ttl / 3, (ttl / 12).min(Duration::from_secs(1)));
     let mut until = give_up_at(sent_at, ttl);
@@ -259,7 +259,7 @@ async fn renew(
         match answer {
             (sent_at, Ok(None)) => {
                 until = give_up_at(sent_at, ttl);
-                if let Some(lost) = standing.extend(until) {
+                if let Some(lost) = status.extend(until) {
                     break lost;
                 }
                 next = sent_at + soon(every);
@@ -272,7 +272,7 @@ async fn renew(
             }
         }
     };
-    standing.lose(why);
+    status.lose(why);
     tracing::error!(%held, %why, "a hold was lost");
 }
 

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::background::{Dropped, UnderWay};
-use crate::caller::{self, SqlDialect, Transaction};
+use crate::caller::{self, SqlDialect, SqlTransaction};
 use crate::holding::{Holding, Renewable};
 use crate::{Error, Lockhouse, Lost, Released, who};
 
@@ -285,7 +285,7 @@ impl Permit {
     ///
     /// # Errors
     /// [`caller::Error::NotHeld`] if it is not, [`caller::Error::Driver`]. Roll back then.
-    pub async fn held_in<T: Transaction>(
+    pub async fn held_in<T: SqlTransaction>(
         &self,
         transaction: &mut T,
     ) -> Result<(), caller::Error<T::Error>> {
@@ -297,7 +297,7 @@ impl Permit {
     ///
     /// # Errors
     /// [`caller::Error::NotHeld`] if it is not held, [`caller::Error::Driver`]. Roll back then.
-    pub async fn finish_in<T: Transaction>(
+    pub async fn finish_in<T: SqlTransaction>(
         &self,
         transaction: &mut T,
     ) -> Result<(), caller::Error<T::Error>> {

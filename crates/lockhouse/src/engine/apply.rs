@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::grant_cache::GrantCache;
 use super::lane::{Decided, SetAside};
 use super::reply_to::{Answer, Caller, ReplyTo};
-use super::state::State;
+use super::state::EngineState;
 use super::waiting::{Answered, Observed, WaitingLine};
 
 /// An answer on its way.
@@ -35,7 +35,7 @@ impl Response {
 /// Records what was decided, in the order of the decisions, and queues the waiters that may now be
 /// served.
 pub(super) fn apply_outcomes(
-    state: &mut State,
+    state: &mut EngineState,
     grants: &GrantCache,
     decided: impl IntoIterator<Item = Decided>,
 ) -> Vec<Response> {
@@ -65,7 +65,7 @@ pub(super) fn apply_outcomes(
 /// Has the commands that were set aside stand in line, or blocks them. Semaphores that the lane no
 /// longer needs are free for other lanes.
 pub(super) fn apply_set_aside(
-    state: &mut State,
+    state: &mut EngineState,
     grants: &GrantCache,
     set_aside: SetAside,
 ) -> Vec<Response> {

@@ -17,7 +17,7 @@ use super::publisher::Writing;
 use super::queue::Touches;
 use super::reply_to::Answer;
 use super::running_lane::RunningLane;
-use super::state::State;
+use super::state::EngineState;
 use super::waiting::Wait;
 use crate::Error;
 
@@ -47,7 +47,7 @@ impl Engine {
     }
 
     /// Records an event in the state machines, and performs what they return then.
-    pub(super) fn record<T>(&self, event: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn record<T>(&self, event: impl FnOnce(&mut EngineState) -> T) -> T {
         let mut state = self.state();
         let result = event(&mut state);
         drop(state);

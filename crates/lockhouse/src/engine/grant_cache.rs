@@ -26,7 +26,7 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// The entry of a request.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(super) struct KnownRequest {
     pub(super) permits: Vec<(SemaphoreName, Count)>,
     /// Whether it was granted.
     pub(super) is_held: bool,
@@ -50,7 +50,7 @@ pub(super) struct GrantCache(Mutex<Requests>);
 
 #[derive(Debug)]
 struct Requests {
-    by_id: LruCache<ExternalId, Request>,
+    by_id: LruCache<ExternalId, KnownRequest>,
     expiring: HashMap<SemaphoreName, BTreeSet<(Instant, ExternalId)>>,
     /// About how much memory all of them take.
     bytes: usize,
@@ -66,7 +66,7 @@ impl GrantCache {
         }))
     }
 
-    pub(super) fn get(&self, external_id: &ExternalId) -> Option<Request> {
+    pub(super) fn get(&self, external_id: &ExternalId) -> Option<KnownRequest> {
         self.requests().by_id.get(external_id).cloned()
     }
 
@@ -79,7 +79,7 @@ impl GrantCache {
         }
         let asked = before.map_or(0, |before| before.asked);
         let permits = ask.permits().map(|(name, count)| (name.clone(), count));
-        let request = Request {
+        let request = KnownRequest {
             permits: permits.collect(),
             is_held: false,
             asked: asked + 1,
@@ -145,7 +145,7 @@ impl GrantCache {
 impl Requests {
     /// Replaces the request's entry, and evicts the least recently used entries beyond the memory
     /// bound.
-    fn put(&mut self, external_id: &ExternalId, request: Request) {
+    fn put(&mut self, external_id: &ExternalId, request: KnownRequest) {
         self.pop(external_id);
         self.bytes += bytes(external_id, &request);
         self.by_id.put(external_id.clone(), request);
@@ -156,14 +156,14 @@ impl Requests {
         }
     }
 
-    fn pop(&mut self, external_id: &ExternalId) -> Option<Request> {
+    fn pop(&mut self, external_id: &ExternalId) -> Option<KnownRequest> {
         let request = self.by_id.pop(external_id)?;
         self.forget(external_id, &request);
         Some(request)
     }
 
     /// Subtracts the memory of `request`, which was removed, and forgets when it expires.
-    fn forget(&mut self, external_id: &ExternalId, request: &Request) {
+    fn forget(&mut self, external_id: &ExternalId, request: &KnownRequest) {
         self.bytes -= bytes(external_id, request);
         self.expect_no_more(external_id, request);
     }
@@ -186,7 +186,7 @@ impl Requests {
     }
 
     /// Forgets the expiry time of `request`.
-    fn expect_no_more(&mut self, external_id: &ExternalId, request: &Request) {
+    fn expect_no_more(&mut self, external_id: &ExternalId, request: &KnownRequest) {
         let Some(at) = request.expires else {
             return;
         };
@@ -203,7 +203,7 @@ impl Requests {
 }
 
 /// About how much memory a request's entry takes. It does not change while the entry exists.
-fn bytes(external_id: &ExternalId, request: &Request) -> usize {
+fn bytes(external_id: &ExternalId, request: &KnownRequest) -> usize {
     let permits = request.permits.iter();
     let permits = permits.map(|(name, _)| PERMIT_BYTES + name.as_str().len());
     REQUEST_BYTES + external_id.as_str().len() + permits.sum::<usize>()

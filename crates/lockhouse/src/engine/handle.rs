@@ -11,7 +11,7 @@ use super::grant_cache::GrantCache;
 use super::listings::Listings;
 use super::retry::Retry;
 use super::singleflight::{Ending, Looked};
-use super::state::State;
+use super::state::EngineState;
 use super::sweep_timer::SweepTimer;
 use crate::Error;
 use crate::upkeep::Health;
@@ -26,7 +26,7 @@ pub(crate) struct Engine {
 /// The state that all calls share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    state: Mutex<State>,
+    state: Mutex<EngineState>,
     pub(super) grants: GrantCache,
     pub(super) listings: Listings,
     pub(super) looked: Looked,
@@ -41,7 +41,7 @@ impl Engine {
     pub(crate) fn new(store: Arc<dyn FullStore>) -> Self {
         let process = ProcessId::new(fastrand::u64(1..));
         let connections = store.connections().most;
-        let state = State::new(store.max_batch(), connections, process, Instant::now());
+        let state = EngineState::new(store.max_batch(), connections, process, Instant::now());
         let retry = Arc::<Retry>::default();
         let shared = Shared {
             state: Mutex::new(state),
@@ -61,7 +61,7 @@ impl Engine {
     }
 
     /// The state machines, as of now.
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, EngineState> {
         let state = self.shared.state.lock();
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         state.at(Instant::now());

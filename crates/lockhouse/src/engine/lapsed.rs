@@ -26,14 +26,14 @@ const A_MOMENT: Duration = Duration::from_millis(300);
 
 /// How many requests that seemed due have ended.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct EndedCounts {
     /// How many this call ended.
     pub(super) by_us: u64,
     /// How many are no longer live, by whichever call.
     over: u64,
 }
 
-impl AddAssign for Ended {
+impl AddAssign for EndedCounts {
     fn add_assign(&mut self, more: Self) {
         self.by_us += more.by_us;
         self.over += more.over;
@@ -167,8 +167,8 @@ impl Engine {
         which: Due<'_>,
         cause: impl Fn(&Request) -> Cause,
         deadline: impl Fn() -> Instant,
-    ) -> Result<Ended, Error> {
-        let mut total = Ended::default();
+    ) -> Result<EndedCounts, Error> {
+        let mut total = EndedCounts::default();
         loop {
             let deadline = deadline();
             let due = self
@@ -191,11 +191,11 @@ impl Engine {
         requests: Vec<Request>,
         cause: impl Fn(&Request) -> Cause,
         deadline: Instant,
-    ) -> Result<Ended, Error> {
+    ) -> Result<EndedCounts, Error> {
         let ends = requests
             .into_iter()
             .map(|request| self.end(cause(&request), request, deadline));
-        let mut ended = Ended::default();
+        let mut ended = EndedCounts::default();
         for one in join_all(ends).await {
             ended += one?;
         }
@@ -205,7 +205,12 @@ impl Engine {
         Ok(ended)
     }
 
-    async fn end(&self, cause: Cause, request: Request, deadline: Instant) -> Result<Ended, Error> {
+    async fn end(
+        &self,
+        cause: Cause,
+        request: Request,
+        deadline: Instant,
+    ) -> Result<EndedCounts, Error> {
         let permits = permits(&request);
         let touches = Touches {
             semaphores: permits.iter().map(|(name, _)| name.clone()).collect(),
@@ -219,7 +224,7 @@ impl Engine {
             // Do not wait for a row that another transaction keeps locked: the next look finds the
             // request again.
             Err(Error::Store(error)) if error.kind() == Kind::Locked => {
-                return Ok(Ended::default());
+                return Ok(EndedCounts::default());
             }
             outcome => outcome?,
         };
@@ -230,14 +235,14 @@ impl Engine {
                     let reason = request.end_reason().map(EndReason::as_str);
                     tracing::debug!(%external_id, reason, "a request was ended");
                 }
-                Ok(Ended {
+                Ok(EndedCounts {
                     by_us: now.into(),
                     // If it lives, it was renewed meanwhile.
                     over: (!request.is_live()).into(),
                 })
             }
             // Purged meanwhile.
-            Ok(_) | Err(_) => Ok(Ended { by_us: 0, over: 1 }),
+            Ok(_) | Err(_) => Ok(EndedCounts { by_us: 0, over: 1 }),
         }
     }
 }

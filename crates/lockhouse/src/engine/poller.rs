@@ -19,7 +19,7 @@ use lockhouse_core::store::{self, Page};
 use lockhouse_core::{Capacity, MAX_TEMPLATES, SemaphoreName, Template};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::state::State;
+use super::state::EngineState;
 use super::waiting::{PollPlan, WaitersElsewhere};
 use super::{Engine, retry};
 
@@ -96,7 +96,7 @@ impl Poller {
                 () = sleep_until(next) => {}
             }
         }
-        self.engine.record(State::publish_waiters);
+        self.engine.record(EngineState::publish_waiters);
     }
 
     /// The next poll. `None` once no call waits: then another poller may begin.

@@ -7,7 +7,7 @@ use lockhouse_core::store::{SHOWN_FOR, ShownWaiter};
 use lockhouse_core::{PlaceInLine, SemaphoreName};
 use tokio::time::Instant;
 
-use super::waiting::{Waiter, WaitingLine};
+use super::waiting::{WaitingCall, WaitingLine};
 
 /// A waiter that is served sooner is not listed.
 pub(super) const SHOWN_AFTER: Duration = Duration::from_secs(1);
@@ -144,7 +144,7 @@ impl WaitingLine {
     /// one waiter.
     fn listed<'a>(
         &'a self,
-        waiters: impl Iterator<Item = (&'a PlaceInLine, &'a Waiter)>,
+        waiters: impl Iterator<Item = (&'a PlaceInLine, &'a WaitingCall)>,
         most: usize,
         wanted: impl Fn(&SemaphoreName) -> bool,
     ) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {

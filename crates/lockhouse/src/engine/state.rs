@@ -20,7 +20,7 @@ use super::effect::Effect;
 use super::publication::Publisher;
 use super::queue::{Queue, Queued, Touches};
 use super::reply_to::{Answer, Caller, ReplyTo};
-use super::waiting::{Wait, Waiter, WaitingLine};
+use super::waiting::{Wait, WaitingCall, WaitingLine};
 use crate::Error;
 
 /// How many commands may be queued or blocked.
@@ -32,7 +32,7 @@ const MARGIN: Duration = Duration::from_millis(200);
 /// Queued and blocked commands, and waiters. One mutex guards all of them, since they move from one
 /// to the other.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct EngineState {
     /// The time of the event that is handled.
     now: Instant,
     pub(super) queue: Queue,
@@ -46,7 +46,7 @@ pub(super) struct State {
     has_lock_poller: bool,
 }
 
-impl State {
+impl EngineState {
     /// An empty state of `process`, for a store with transactions of at most `batch` commands and so many `connections`.
     pub(super) fn new(batch: usize, connections: usize, process: ProcessId, now: Instant) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl State {
     }
 
     /// Takes a waiter out of its lines, and calls those behind it. Returns `None` if it is being served, or was.
-    pub(super) fn leave(&mut self, place: PlaceInLine) -> Option<Waiter> {
+    pub(super) fn leave(&mut self, place: PlaceInLine) -> Option<WaitingCall> {
         let waiter = self.waiting.leave(place)?;
         self.call();
         Some(waiter)

@@ -61,11 +61,11 @@ pub(crate) struct Remote {
 pub(super) struct CallOutcome {
     /// If an earlier try may have done the call: how long ago the first try began.
     pub(super) asked_before: Option<Duration>,
-    pub(super) result: Result<Answer, Error>,
+    pub(super) result: Result<Success, Error>,
 }
 
 /// A successful answer.
-pub(super) struct Answer {
+pub(super) struct Success {
     pub(super) status: StatusCode,
     body: Vec<u8>,
 }
@@ -180,7 +180,7 @@ impl Remote {
         }
     }
 
-    async fn once(&self, deadline: Instant, build: RequestBuilder) -> Result<Answer, Failure> {
+    async fn once(&self, deadline: Instant, build: RequestBuilder) -> Result<Success, Failure> {
         let id = Uuid::now_v7().to_string();
         let build = match &self.options.token {
             Some(token) => build.bearer_auth(token.reveal()),
@@ -249,7 +249,7 @@ impl Remote {
             }
         };
         if status.is_success() {
-            return Ok(Answer { status, body });
+            return Ok(Success { status, body });
         }
         Err(self.failure(status, &hint, &body, lost))
     }
@@ -299,7 +299,7 @@ impl Remote {
     }
 
     /// Parses the body of the answer.
-    pub(super) fn json<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, Error> {
+    pub(super) fn json<T: DeserializeOwned>(&self, answer: &Success) -> Result<T, Error> {
         serde_json::from_slice(&answer.body).map_err(|error| match error.classify() {
             Category::Data => self.nonsense(&error),
             // A page of another program, which gives the same answer to any request.
@@ -314,7 +314,7 @@ impl Remote {
     }
 
     /// Parses the body of the answer, and converts it to the library's type.
-    pub(super) fn read<W, T>(&self, answer: &Answer) -> Result<T, Error>
+    pub(super) fn read<W, T>(&self, answer: &Success) -> Result<T, Error>
     where
         W: DeserializeOwned,
         T: TryFrom<W, Error = Invalid>,

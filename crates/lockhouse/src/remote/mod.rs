@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use crate::again::as_asked_before;
 use crate::{Error, Heard, SemaphoreStatus};
 pub(crate) use exchange::Remote;
-use exchange::{Answer, CallOutcome, PATIENCE};
+use exchange::{CallOutcome, PATIENCE, Success};
 use lockhouse_wire as wire;
 
 impl Remote {
@@ -75,7 +75,7 @@ impl Remote {
         Ok(asked.await)
     }
 
-    fn granted(&self, answer: &Answer) -> Result<Reply, Error> {
+    fn granted(&self, answer: &Success) -> Result<Reply, Error> {
         Ok(Reply::Granted {
             now: answer.status == StatusCode::CREATED,
             request: self.read::<wire::Request, _>(answer)?,
@@ -145,7 +145,7 @@ impl Remote {
         })
     }
 
-    fn end_reply(&self, answer: &Answer, command: &Command) -> Result<Reply, Error> {
+    fn end_reply(&self, answer: &Success, command: &Command) -> Result<Reply, Error> {
         if matches!(command, Command::Delete { .. }) {
             return Ok(Reply::Deleted);
         }
@@ -157,7 +157,7 @@ impl Remote {
         })
     }
 
-    async fn get(&self, url: reqwest::Url) -> Result<Answer, Error> {
+    async fn get(&self, url: reqwest::Url) -> Result<Success, Error> {
         let build = || self.client().get(url.clone());
         self.ask(Instant::now() + PATIENCE, build).await.result
     }

@@ -10,12 +10,12 @@ use super::super::lane::Lane;
 use super::super::queue::{LaneKind, Queued, Taken};
 use super::super::reply_to::ReplyTo;
 use super::super::waiting::WaitingLine;
-use super::{MARGIN, State};
+use super::{EngineState, MARGIN};
 
 /// A batch is in the database's own lock queue for at most so long.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
-impl State {
+impl EngineState {
     /// The batch of the next lane, if a lane is free and a command is ready.
     pub(super) fn take(&mut self) -> Option<Lane> {
         let Self { queue, waiting, .. } = self;

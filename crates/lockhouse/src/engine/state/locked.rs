@@ -4,9 +4,9 @@ use lockhouse_core::{Cause, Command, Footprint, SemaphoreName};
 
 use super::super::queue::Queued;
 use super::super::reply_to::ReplyTo;
-use super::{MARGIN, State};
+use super::{EngineState, MARGIN};
 
-impl State {
+impl EngineState {
     /// Records that of the rows `looked_at` only `locked` are still locked, and queues the commands
     /// that need none of those.
     pub(in crate::engine) fn unlock(&mut self, looked_at: &Footprint, locked: &Footprint) {

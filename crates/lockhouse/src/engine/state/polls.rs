@@ -7,9 +7,9 @@ use tokio::time::Instant;
 use super::super::grant_cache::GrantCache;
 use super::super::publication::Publication;
 use super::super::waiting::{Observed, PollPlan, WaitersElsewhere};
-use super::State;
+use super::EngineState;
 
-impl State {
+impl EngineState {
     /// The next poll, after the poller has paused until `rests`. `None` ends the poller, since no call waits; another may
     /// then begin.
     pub(in crate::engine) fn plan(

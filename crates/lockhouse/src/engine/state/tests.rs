@@ -8,12 +8,15 @@ use super::*;
 
 /// A state in which `a` is locked, and releases that touch each of these semaphores are blocked by it. They come
 /// with the answers that their callers wait for.
-fn blocked(touches: &[&str]) -> (State, Vec<oneshot::Receiver<Answer>>) {
+fn blocked(touches: &[&str]) -> (EngineState, Vec<oneshot::Receiver<Answer>>) {
     blocked_until(Instant::now() + Duration::from_secs(9), touches)
 }
 
 /// The same, of calls with this deadline.
-fn blocked_until(deadline: Instant, touches: &[&str]) -> (State, Vec<oneshot::Receiver<Answer>>) {
+fn blocked_until(
+    deadline: Instant,
+    touches: &[&str],
+) -> (EngineState, Vec<oneshot::Receiver<Answer>>) {
     let mut state = empty(100);
     let mut answers = Vec::new();
     let locked = Footprint {
@@ -40,8 +43,8 @@ fn blocked_until(deadline: Instant, touches: &[&str]) -> (State, Vec<oneshot::Re
 }
 
 /// An empty state, for transactions of at most `batch` commands and a store with four connections.
-fn empty(batch: usize) -> State {
-    State::new(batch, 4, ProcessId::new(1), Instant::now())
+fn empty(batch: usize) -> EngineState {
+    EngineState::new(batch, 4, ProcessId::new(1), Instant::now())
 }
 
 fn name(name: &str) -> SemaphoreName {
@@ -104,7 +107,7 @@ fn a_lock_poller_that_is_to_end_counts_no_more() {
 }
 
 /// The names of the effects that `state` returns.
-fn effects(state: &mut State) -> Vec<&'static str> {
+fn effects(state: &mut EngineState) -> Vec<&'static str> {
     let effects = state.effects();
     let names = effects.iter().map(|effect| match effect {
         Effect::RunLane(_) => "run a lane",
@@ -144,7 +147,7 @@ fn a_task_is_started_once_until_it_ends_or_is_dropped() {
 fn a_waiter_starts_the_poller_and_the_next_one_wakes_it() {
     let mut state = empty(100);
     let mut answers = Vec::new();
-    let mut park = |state: &mut State, id: &str| {
+    let mut park = |state: &mut EngineState, id: &str| {
         let ask = Ask::new(ExternalId::parse(id).unwrap(), [(name("a"), Count::ONE)]).unwrap();
         let ticket = state.waiting.ticket(&ask, Wait::Forever);
         let (answer, answered) = oneshot::channel();

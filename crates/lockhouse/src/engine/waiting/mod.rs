@@ -43,7 +43,7 @@ pub(super) use newcomers::WaitersElsewhere;
 pub(super) use registration::Observed;
 pub(super) use schedule::PollPlan;
 pub(super) use ticket::{Ticket, Wait};
-pub(super) use waiter::{Answered, Waiter};
+pub(super) use waiter::{Answered, WaitingCall};
 
 /// How many calls may wait by default.
 const MOST: usize = 10_000;
@@ -62,7 +62,7 @@ pub(super) struct WaitingLine {
     /// Whether there is something new for the poller to look at.
     is_news: bool,
     tickets: Tickets,
-    waiters: HashMap<PlaceInLine, Waiter>,
+    waiters: HashMap<PlaceInLine, WaitingCall>,
     /// About how much memory the waiters take, beside their lines.
     bytes: usize,
     by_id: HashMap<ExternalId, BTreeSet<PlaceInLine>>,
@@ -143,12 +143,12 @@ impl WaitingLine {
         std::mem::take(&mut self.is_news)
     }
 
-    pub(super) fn get(&self, place: PlaceInLine) -> Option<&Waiter> {
+    pub(super) fn get(&self, place: PlaceInLine) -> Option<&WaitingCall> {
         self.waiters.get(&place)
     }
 
     /// All waiters, in any order.
-    pub(super) fn waiters(&self) -> impl Iterator<Item = (&PlaceInLine, &Waiter)> {
+    pub(super) fn waiters(&self) -> impl Iterator<Item = (&PlaceInLine, &WaitingCall)> {
         self.waiters.iter()
     }
 
@@ -203,7 +203,7 @@ impl WaitingLine {
         if !ticket.is_back {
             self.newcomers.add(place, now);
         }
-        let waiter = Waiter {
+        let waiter = WaitingCall {
             first_place: place,
             ticket,
             ask,
@@ -246,7 +246,7 @@ impl WaitingLine {
     /// Takes a waiter that gives up out of its lines, and keeps its place for a while. A waiter in
     /// a lane stays until it is answered there. `place` is the one that it had at first. Its
     /// answer names the semaphores that it lacks now, not those that it lacked when it was refused.
-    pub(super) fn leave(&mut self, place: PlaceInLine) -> Option<Waiter> {
+    pub(super) fn leave(&mut self, place: PlaceInLine) -> Option<WaitingCall> {
         let place = self.present_place(place);
         let waiter = self.waiters.get(&place)?;
         if waiter.state == WaiterState::InLane {
@@ -273,7 +273,7 @@ impl WaitingLine {
     }
 
     /// Takes an answered waiter out of its lines.
-    pub(super) fn remove(&mut self, place: PlaceInLine) -> Option<Waiter> {
+    pub(super) fn remove(&mut self, place: PlaceInLine) -> Option<WaitingCall> {
         self.set(place, WaiterState::Gone);
         let waiter = self.waiters.remove(&place)?;
         self.bytes -= bytes(&waiter.ask);

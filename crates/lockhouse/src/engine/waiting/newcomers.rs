@@ -10,7 +10,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use lockhouse_core::store::{Shown, Waiter as ListedWaiter};
+use lockhouse_core::store::{Shown, Waiter};
 use lockhouse_core::{Ask, Count, ExternalId, Owner, PlaceInLine, ProcessId, SemaphoreName};
 use tokio::time::Instant;
 
@@ -70,7 +70,7 @@ impl WaitersElsewhere {
         let others = shown.processes.into_iter();
         let others = others.filter(|(process, _)| *process != self.process);
         for waiter in others.flat_map(|(_, waiters)| waiters) {
-            let ListedWaiter {
+            let Waiter {
                 external_id,
                 owner,
                 count,

@@ -11,7 +11,7 @@ use super::WaitingLine;
 use super::registration::{Head, REFRESHED_EVERY};
 use super::schedule::PollPlan;
 use super::semaphore_line::SemaphoreLine;
-use super::waiter::{Waiter, WaiterState};
+use super::waiter::{WaiterState, WaitingCall};
 
 impl WaitingLine {
     /// The `Stand` for `name` in a batch that is made now.
@@ -140,7 +140,7 @@ impl WaitingLine {
 
 /// The first waiter in a line.
 pub(super) fn head(
-    waiters: &HashMap<PlaceInLine, Waiter>,
+    waiters: &HashMap<PlaceInLine, WaitingCall>,
     line: &SemaphoreLine,
     now: Instant,
 ) -> Option<Head> {

@@ -11,7 +11,7 @@ pub(in crate::engine) type Answered = Result<Outcome, store::Error>;
 
 /// A waiting call.
 #[derive(Debug)]
-pub(in crate::engine) struct Waiter {
+pub(in crate::engine) struct WaitingCall {
     /// The place under which its call knows it.
     pub(super) first_place: PlaceInLine,
     pub(in crate::engine) ticket: Ticket,
@@ -37,7 +37,7 @@ pub(super) enum WaiterState {
     Gone,
 }
 
-impl Waiter {
+impl WaitingCall {
     pub(super) fn seniority(&self, now: Instant) -> Seniority {
         Seniority::new(self.ticket.waited(now), self.ask.priority)
     }
