@@ -21,7 +21,7 @@ pub(crate) fn ready() {
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
-        Err(error) => tracing::warn!(%error, "systemd cannot be told of the reload"),
+        Err(error) => tracing::warn!(%error, "systemd was not notified of the reload"),
     }
 }
 
@@ -47,6 +47,6 @@ async fn keep_telling(every: Duration) {
 
 fn tell(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "systemd cannot be told the state of the server");
+        tracing::warn!(%error, "systemd was not notified of the state of the server");
     }
 }

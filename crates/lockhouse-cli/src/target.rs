@@ -35,7 +35,7 @@ impl Target {
             ));
         }
         if let Err(VarError::NotUnicode(_)) = variable {
-            return Err(invalid("of LOCKHOUSE_URL is not UTF-8"));
+            return Err(invalid("of LOCKHOUSE_URL is not UTF-8; set it to a URL"));
         }
         // An empty variable counts as unset, as is usual.
         let variable = variable.ok().filter(|url| !url.is_empty());
@@ -43,11 +43,13 @@ impl Target {
             return Ok(Self::at(url));
         }
         let file = state_folder(|name| env::var_os(name).map(PathBuf::from))
-            .ok_or_else(|| invalid("is missing, and there is no home folder to keep permits in"))?
+            .ok_or_else(|| {
+                invalid("is missing, and there is no home folder to keep permits in; give a URL")
+            })?
             .join("lockhouse/lockhouse.db");
-        let file = file
-            .to_str()
-            .ok_or_else(|| invalid("is missing, and the path of the home folder is not UTF-8"))?;
+        let file = file.to_str().ok_or_else(|| {
+            invalid("is missing, and the path of the home folder is not UTF-8; give a URL")
+        })?;
         Ok(Self::at(format!("sqlite:{file}")))
     }
 

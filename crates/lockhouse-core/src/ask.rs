@@ -36,7 +36,7 @@ impl Ask {
             if named.contains_key(&semaphore) {
                 return Err(Invalid::new(
                     "permits",
-                    format!("name \"{semaphore}\" twice"),
+                    format!("name \"{semaphore}\" twice; name it once, with a count"),
                 ));
             }
             named.insert(semaphore, count);
@@ -91,6 +91,9 @@ mod tests {
         assert!(ask((0..64).map(|i| i.to_string())).is_ok());
         assert!(ask((0..65).map(|i| i.to_string())).is_err());
         let twice = ask(["a".into(), "a".into()]).unwrap_err();
-        assert_eq!(twice.to_string(), "permits name \"a\" twice");
+        assert_eq!(
+            twice.to_string(),
+            "permits name \"a\" twice; name it once, with a count"
+        );
     }
 }

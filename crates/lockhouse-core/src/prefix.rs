@@ -30,7 +30,10 @@ impl NamePrefix {
             return Err(Invalid::new("prefix", problem));
         }
         if text.chars().any(char::is_control) {
-            return Err(Invalid::new("prefix", "has a control character"));
+            return Err(Invalid::new(
+                "prefix",
+                "has a control character; leave it out",
+            ));
         }
         Ok(Self(text.into()))
     }

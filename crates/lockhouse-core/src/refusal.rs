@@ -15,7 +15,10 @@ use crate::{
 ///
 /// let refusal = Refusal::UnknownRequest(ExternalId::parse("job-abc-123")?);
 /// assert_eq!(refusal.code(), Code::UnknownRequest);
-/// assert_eq!(refusal.to_string(), "request \"job-abc-123\" does not exist");
+/// assert_eq!(
+///     refusal.to_string(),
+///     "request \"job-abc-123\" does not exist; check the id, or acquire again with a new one"
+/// );
 /// assert!(!refusal.lacks_room());
 /// # Ok::<(), lockhouse_core::Invalid>(())
 /// ```
@@ -26,10 +29,12 @@ pub enum Refusal {
     #[error("semaphore {} does not exist; create it first", Names(.0))]
     UnknownSemaphore(Vec<SemaphoreName>),
     /// No request has this id.
-    #[error("request \"{0}\" does not exist")]
+    #[error("request \"{0}\" does not exist; check the id, or acquire again with a new one")]
     UnknownRequest(ExternalId),
     /// The request asks for more permits than the capacity, which is above 0.
-    #[error("{asked} permits of \"{semaphore}\" can never be granted, its capacity is {capacity}")]
+    #[error(
+        "the request asks for {asked} permits of \"{semaphore}\", whose capacity is {capacity}; ask for fewer, or resize it"
+    )]
     ExceedsCapacity {
         /// The semaphore.
         semaphore: SemaphoreName,
@@ -39,7 +44,7 @@ pub enum Refusal {
         capacity: Capacity,
     },
     /// These semaphores have no room now, or had none within the wait.
-    #[error("no room now on semaphore {}", Names(.0))]
+    #[error("no room now on semaphore {}; wait longer, or try again later", Names(.0))]
     Exhausted(Vec<SemaphoreName>),
     /// These semaphores are closed: their capacity is 0 until they are resized. A request may wait for that, and
     /// reserves nothing on its other semaphores meanwhile.
@@ -47,7 +52,7 @@ pub enum Refusal {
     Closed(Vec<SemaphoreName>),
     /// There may be room on these semaphores, but earlier waiters come first. The engine needs the difference; callers
     /// get [`Exhausted`](Refusal::Exhausted).
-    #[error("others come first on semaphore {}", Names(.0))]
+    #[error("earlier waiters come first on semaphore {}; wait in line, or try again later", Names(.0))]
     OthersFirst(Vec<SemaphoreName>),
     /// The id belongs to a request with other permits or another owner.
     #[error("external_id \"{0}\" belongs to a different request; use another id")]
@@ -56,10 +61,14 @@ pub enum Refusal {
     #[error("token \"{0}\" exists; revoke it first, or choose another name")]
     TokenExists(TokenName),
     /// Another token made the request, or no token did.
-    #[error("request \"{0}\" belongs to another token")]
+    #[error(
+        "request \"{0}\" belongs to another token; use that token, or one with force on each semaphore of the request"
+    )]
     OfAnotherToken(ExternalId),
     /// The request has ended.
-    #[error("request \"{external_id}\" has ended: {reason}")]
+    #[error(
+        "request \"{external_id}\" has ended: {reason}; stop its work, and acquire again with a new id"
+    )]
     RequestEnded {
         /// The request.
         external_id: ExternalId,
@@ -67,7 +76,9 @@ pub enum Refusal {
         reason: EndReason,
     },
     /// The owner has no session: it has lapsed, was ended, or never began.
-    #[error("the session of \"{0}\" has ended, and its permits may have been released")]
+    #[error(
+        "owner \"{0}\" has no session, so its permits may have been released; stop the work, and begin a new session"
+    )]
     SessionEnded(Owner),
     /// The semaphore has another capacity than the one that the caller expected.
     #[error(
@@ -82,7 +93,10 @@ pub enum Refusal {
         capacity: Capacity,
     },
     /// The semaphore exists with slots where none are wanted, or without slots where they are.
-    #[error("semaphore \"{name}\" exists {}", if *.was_slotted { "with slots" } else { "without slots" })]
+    #[error(
+        "semaphore \"{name}\" exists {with} slots; define it {with} slots, or choose another name",
+        with = if *.was_slotted { "with" } else { "without" }
+    )]
     SlotsDiffer {
         /// The semaphore.
         name: SemaphoreName,
@@ -90,7 +104,9 @@ pub enum Refusal {
         was_slotted: bool,
     },
     /// A slotted semaphore cannot have so many permits.
-    #[error("capacity is {capacity}, with slots it goes from 0 to {MAX_SLOTTED_CAPACITY}")]
+    #[error(
+        "capacity is {capacity}, with slots it goes from 0 to {MAX_SLOTTED_CAPACITY}; choose a smaller one, or no slots"
+    )]
     TooManySlots {
         /// The semaphore.
         name: SemaphoreName,
@@ -98,7 +114,7 @@ pub enum Refusal {
         capacity: Capacity,
     },
     /// The renewal has no TTL, and the request has none either.
-    #[error("ttl_ms is missing, and request \"{0}\" was acquired without one")]
+    #[error("ttl_ms is missing, and request \"{0}\" was acquired without one; renew it with a TTL")]
     NoTtl(ExternalId),
     /// The semaphore cannot be deleted, nor its slots turned on or off, while permits are held.
     #[error("{in_use} permits of semaphore \"{name}\" are held; release them first")]

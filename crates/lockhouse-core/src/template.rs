@@ -54,10 +54,10 @@ impl Pattern {
             return Err(Invalid::new("pattern", problem));
         }
         if text.chars().any(char::is_control) {
-            return invalid("has a control character");
+            return invalid("has a control character; leave it out");
         }
         if prefix.trim_start() != prefix {
-            return invalid("begins with white space");
+            return invalid("begins with white space; leave it out");
         }
         if is_reserved(prefix) {
             return invalid("begins with \"lockhouse:\", which is reserved; choose another prefix");
@@ -256,8 +256,8 @@ mod tests {
                 "**",
                 "pattern has more than one *; it takes one, at its end",
             ),
-            ("a\n*", "pattern has a control character"),
-            (" a*", "pattern begins with white space"),
+            ("a\n*", "pattern has a control character; leave it out"),
+            (" a*", "pattern begins with white space; leave it out"),
             (
                 "lockhouse:*",
                 "pattern begins with \"lockhouse:\", which is reserved; choose another prefix",

@@ -174,7 +174,10 @@ impl Note {
             .chars()
             .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
         {
-            return Err(Invalid::new("note", "has a control character"));
+            return Err(Invalid::new(
+                "note",
+                "has a control character; leave it out",
+            ));
         }
         Ok(Self(text.into()))
     }
@@ -281,10 +284,13 @@ fn check<'a>(field: &'static str, text: &'a str) -> Result<&'a str, Invalid> {
         return Err(Invalid::new(field, problem));
     }
     if text.chars().any(char::is_control) {
-        return Err(Invalid::new(field, "has a control character"));
+        return Err(Invalid::new(field, "has a control character; leave it out"));
     }
     if text.trim() != text {
-        return Err(Invalid::new(field, "has white space at an end"));
+        return Err(Invalid::new(
+            field,
+            "has white space at an end; leave it out",
+        ));
     }
     Ok(text)
 }

@@ -115,7 +115,7 @@ fn says_json(headers: &HeaderMap) -> Result<bool, Failure> {
     let is_given = given.peek().is_some();
     match given.all(is_json) {
         true => Ok(is_given),
-        false => Err(unsupported("is not application/json in UTF-8")),
+        false => Err(unsupported("is not application/json in UTF-8; send that")),
     }
 }
 

@@ -136,7 +136,7 @@
 //! | [`Refusal::SlotsDiffer`] | `capacity_changed` | [`Define::if_missing`] found the semaphore with slots where none are wanted, or the other way round | read it again |
 //! | [`Refusal::TooManySlots`] | `invalid_request` | slots with a capacity that is too large for them | a smaller capacity, or no slots |
 //! | [`Refusal::TokenExists`] | `idempotency_conflict` | an access token has the name | pick another name |
-//! | [`Refusal::OfAnotherToken`] | `forbidden` | the request belongs to another access token | use that token, or one with `admin` |
+//! | [`Refusal::OfAnotherToken`] | `forbidden` | the request belongs to another access token | use that token, or one with `force` on each semaphore of the request |
 //! | [`Refusal::NoTtl`] | `invalid_request` | a renewal without a TTL, of a request without one | pass a TTL |
 //! | [`Error::Store`] | `store_unavailable` | the store or the server did not answer | try again; after [`Error::maybe_applied`], with the same id |
 //! | [`Error::Overloaded`] | `overloaded` | too many calls wait in the process or the server | back off, then try again |

@@ -66,6 +66,8 @@ fn said(raised: &Raised) -> String {
 }
 
 fn epoch(text: &str) -> Result<Epoch, String> {
-    let number: i64 = text.parse().map_err(|_| "is not a number".to_owned())?;
+    let number: i64 = text
+        .parse()
+        .map_err(|_| "is not a number; give an epoch, such as 3".to_owned())?;
     Epoch::new(number).map_err(|invalid| invalid.to_string())
 }

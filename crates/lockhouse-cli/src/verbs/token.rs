@@ -81,11 +81,12 @@ impl TokenVerb {
 impl Create {
     async fn perform(self, global: &Global) -> Result<(), Failure> {
         let expires_at = match self.expires_in {
-            Some(time) => Some(
-                Timestamp::now()
-                    .checked_add(time)
-                    .map_err(|_| Failure::with_exit(Exit::USAGE, "--expires-in is too long"))?,
-            ),
+            Some(time) => Some(Timestamp::now().checked_add(time).map_err(|_| {
+                Failure::with_exit(
+                    Exit::USAGE,
+                    "--expires-in is too long; give a shorter time, or leave it out",
+                )
+            })?),
             None => None,
         };
         let lockhouse = global.target()?.connect().await?;

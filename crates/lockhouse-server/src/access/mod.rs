@@ -144,7 +144,7 @@ impl Access {
             .split_once(' ')
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let Some((_, secret)) = bearer else {
-            let detail = "Authorization is not Bearer TOKEN";
+            let detail = "Authorization is malformed; send it as Bearer TOKEN";
             return Err(self.unauthenticated(peer, detail));
         };
         self.find(secret.trim(), peer).await
@@ -160,7 +160,7 @@ impl Access {
             return Ok(token);
         }
         // The token may have been created a moment ago.
-        let refused = self.unauthenticated(peer, "the token is not known");
+        let refused = self.unauthenticated(peer, UNKNOWN);
         if refused.code() == Code::Overloaded {
             return Err(refused);
         }
@@ -175,7 +175,11 @@ impl Access {
         let secret = text.parse::<Secret>()?;
         match token.is_good(self.list().await?.now()) {
             true => Ok(secret.digest()),
-            false => Err(self.unauthenticated(peer, "the token has expired or was revoked")),
+            false => {
+                let detail =
+                    "the token has expired or was revoked; ask an administrator for a new one";
+                Err(self.unauthenticated(peer, detail))
+            }
         }
     }
 
@@ -287,9 +291,13 @@ fn still_good(principal: &Principal, list: &List) -> Result<(), Failure> {
     if is_good {
         return Ok(());
     }
-    let detail = format!("token \"{}\" is not good any more", token.name);
+    let name = &token.name;
+    let detail =
+        format!("token \"{name}\" is not valid any more; ask an administrator for a new one");
     Err(Failure::new(Code::Unauthenticated, detail))
 }
+
+const UNKNOWN: &str = "the token is not known; check it, or ask an administrator for a new one";
 
 const UNREAD: &str = "the access tokens could not be read; try again later";
 

@@ -145,7 +145,7 @@ impl Principal {
 
     fn lacks(&self, grant: &str) -> Failure {
         let name = self.name().unwrap_or_default();
-        let detail = format!("token \"{name}\" lacks a grant: {grant}");
+        let detail = format!("token \"{name}\" lacks a grant: {grant}; use a token that has it");
         Failure::new(Code::Forbidden, detail)
     }
 }

@@ -39,10 +39,10 @@ pub(super) fn of(error: RedisError, lost: Kind, context: &str) -> Error {
     let kind = kind(&error, lost);
     let advice = match error.code().unwrap_or_default() {
         "OOM" => ": the server is out of memory; raise its maxmemory",
-        "MISCONF" => ": the server cannot write to its disk",
-        "READONLY" => ": the server is a replica, or became one",
-        "LOADING" => ": the server is loading its data",
-        "NOAUTH" | "WRONGPASS" => ": the server wants another user or password",
+        "MISCONF" => ": the server cannot write to its disk; see its log",
+        "READONLY" => ": the server is a replica, or became one; connect to the primary",
+        "LOADING" => ": the server is loading its data; try again later",
+        "NOAUTH" | "WRONGPASS" => ": the server wants another user or password; correct the URL",
         _ => "",
     };
     Error::new(kind, format!("{context}{advice}")).caused_by(error)

@@ -28,7 +28,7 @@ pub(super) fn parse(text: &str) -> Result<Location, Error> {
     for (key, value) in url.query_pairs() {
         if key != "namespace" {
             // The message does not repeat the parameter, which may be part of a password.
-            let problem = "the URL has a parameter other than namespace";
+            let problem = "the URL has a parameter other than namespace; leave it out";
             return Err(configuration(problem));
         }
         namespace = value.into_owned();

@@ -84,7 +84,9 @@ impl<D: Driver> Pool<D> {
         let asked = Instant::now();
         let Some(admitted) = self.bulkhead.admit(asked + LEND).await else {
             let (most, display) = (self.bulkhead.most(), &self.display);
-            let busy = format!("all {most} connections to {display} are busy");
+            let busy = format!(
+                "all {most} connections to {display} are busy; try again, or set more by connections in the URL"
+            );
             return Err(Error::new(Kind::Unavailable, busy));
         };
         let connection = match self.idle.take().await {

@@ -41,13 +41,17 @@ pub(super) fn parse(url: &str) -> Result<PathBuf, Error> {
         ));
     }
     if file.contains(char::is_control) {
-        let problem = "the URL's path has a control character, such as the end of a line";
+        let problem =
+            "the URL's path has a control character, such as the end of a line; leave it out";
         return Err(configuration(problem));
     }
-    let file = path::absolute(file)
-        .map_err(|source| configuration("the URL's file has no full path").caused_by(source))?;
+    let file = path::absolute(file).map_err(|source| {
+        configuration("the URL's file has no full path; write one").caused_by(source)
+    })?;
     if !parameters.is_empty() {
-        return Err(configuration("an sqlite: URL takes no parameters"));
+        return Err(configuration(
+            "an sqlite: URL takes no parameters; leave out the ? and what follows",
+        ));
     }
     // Opening the file shows whether a missing or unreadable file can be created.
     if fs::metadata(&file).is_ok_and(|found| !found.is_file()) {

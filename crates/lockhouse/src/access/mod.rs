@@ -54,7 +54,7 @@ impl Lockhouse {
             return Err(Invalid::new("grants", problem).into());
         }
         if expires_at.is_some_and(|at| at <= Timestamp::now()) {
-            return Err(Invalid::new("expires_at", "has passed already").into());
+            return Err(Invalid::new("expires_at", "has passed already; give a later time").into());
         }
         self.backend().create_token(name, grants, expires_at).await
     }
@@ -159,7 +159,10 @@ impl Lockhouse {
 
 /// The error of a token that does not exist.
 pub(crate) fn no_such_token(name: &TokenName) -> Error {
-    let problem = format!("{:?} is not the name of a token", name.as_str());
+    let problem = format!(
+        "{:?} is not the name of a token; list the tokens to see their names",
+        name.as_str()
+    );
     Invalid::new("name", problem).into()
 }
 

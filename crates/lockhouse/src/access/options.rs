@@ -82,6 +82,8 @@ fn variable(name: &'static str) -> Result<Option<String>, Error> {
     match env::var(name) {
         Ok(text) if !text.trim().is_empty() => Ok(Some(text)),
         Ok(_) | Err(VarError::NotPresent) => Ok(None),
-        Err(VarError::NotUnicode(_)) => Err(Invalid::new(name, "is not UTF-8").into()),
+        Err(VarError::NotUnicode(_)) => {
+            Err(Invalid::new(name, "is not UTF-8; set it to a text in UTF-8").into())
+        }
     }
 }

@@ -139,7 +139,7 @@ impl Address {
     fn named(&self, of: &str, segment: &Segment<'_>, below: &[&str]) -> Result<Url, Invalid> {
         if matches!(segment.text, "." | "..") {
             let problem = format!(
-                "is \"{}\", which the path of a URL can't hold",
+                "is \"{}\", which the path of a URL can't hold; choose another",
                 segment.text
             );
             return Err(Invalid::new(segment.field, problem));

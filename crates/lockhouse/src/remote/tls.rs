@@ -32,8 +32,9 @@ pub(super) fn config(is_encrypted: bool, ca_file: Option<&Path>) -> Result<Clien
             .with_root_certificates(roots(file)?)
             .with_no_client_auth());
     }
-    let verifier = Verifier::new(provider)
-        .map_err(|error| unusable("no trusted certificates on this machine", error))?;
+    let none = "the machine has no trusted certificates; install its ca-certificates, or name a CA \
+                (--ca-file, LOCKHOUSE_CA_FILE, ConnectOptions::ca_file)";
+    let verifier = Verifier::new(provider).map_err(|error| unusable(none, error))?;
     Ok(builder
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))

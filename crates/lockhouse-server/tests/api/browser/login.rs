@@ -65,7 +65,9 @@ async fn the_consoles_form_logs_in_and_keeps_no_token() {
         let text = outcomes[name].as_str().unwrap();
         serde_json::from_str(text).unwrap_or_else(|_| panic!("{outcomes}"))
     };
-    assert_eq!(outcome("wrong")["state"], "the token is not known");
+    let wrong = &outcome("wrong")["state"];
+    let expected = "the token is not known; check it, or ask an administrator for a new one";
+    assert_eq!(wrong, expected);
     assert_eq!(outcome("wrong")["rows"], json!([]));
     let right = outcome("right");
     assert_eq!(right["rows"], json!(["a"]));
