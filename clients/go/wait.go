@@ -19,7 +19,7 @@ type outcome struct {
 
 // wait waits for room until then; for as long as it takes if until is zero. A long wait takes several calls
 // under one id, each of which begins a second before the last one ends. So the server has one of them in its
-// line all the time, and nobody behind gets by in between. The first answer but "no room" counts.
+// line all the time, and nobody behind gets by in between. The first answer other than "no room" counts.
 //
 // The first call is made by the caller's own goroutine, as most waits have no other. A grant to a later one ends it.
 func (c *Client) wait(ctx context.Context, until time.Time, put func(until time.Time) call) (asked, error) {

@@ -10,7 +10,7 @@ const OVERLAP_MS = 1_000;
 /**
  * Waits for room until then, in calls of at most 20 s under one id, each of which begins a second before the
  * last one ends. So the server has one of them in its line all the time, and nobody behind gets by in between.
- * The first answer but "no room" counts; what still waits then is hung up on.
+ * The first answer other than "no room" counts. The other calls are then cancelled.
  */
 export function wait(
   caller: Caller,

@@ -226,7 +226,7 @@ fn footprint(text: &mut String, footprint: &Footprint) {
     if footprint.memory.is_none() && footprint.idle.is_none() {
         return;
     }
-    heading(text, "What one server takes");
+    heading(text, "The footprint of one server");
     if let Some(memory) = &footprint.memory {
         paragraph(
             text,

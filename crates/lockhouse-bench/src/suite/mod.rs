@@ -54,7 +54,7 @@ pub async fn run(
         }
     }
     if is_wanted(footprint::NAME) && !*stop.borrow() {
-        progress.say("what one server takes");
+        progress.say("the footprint of one server");
         report.footprint = footprint::measure(places, scale).await;
         for reason in &report.footprint.failed {
             progress.say(&format!("  something is left out: {reason}"));

@@ -1,6 +1,6 @@
 //! Signals that this process gets.
 //!
-//! The registry of signal handlers loses a signal that comes after the kernel has been told of a handler and before the
+//! The registry of signal handlers loses a signal that comes after the kernel has installed a handler and before the
 //! registry knows what to do. On a busy machine that may be milliseconds. So the signal is held back meanwhile, in the one
 //! thread that gets signals then.
 

@@ -82,7 +82,7 @@ impl Create {
                 Err(Failure::Hinted {
                     error,
                     hint: format!(
-                        "lockhouse resize {name} {}; or create with --if-missing, to leave it as it is",
+                        "lockhouse resize {name} {}; or create with --if-missing, to keep it unchanged",
                         self.capacity
                     ),
                 })
@@ -92,7 +92,7 @@ impl Create {
                 Err(Failure::Hinted {
                     error,
                     hint: format!(
-                        "lockhouse delete {name}, and create it again; or create with --if-missing, to leave it as it is"
+                        "lockhouse delete {name}, and create it again; or create with --if-missing, to keep it unchanged"
                     ),
                 })
             }

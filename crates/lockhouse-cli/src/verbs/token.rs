@@ -19,8 +19,8 @@ use crate::table;
 /// database itself; a token with admin:* creates the others, also through a server.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Grants are VERB:PREFIX: read, hold, define, force or admin, on one name, or on all that begin with
-what is before a *. Only admin implies other verbs.
+Grants are VERB:PREFIX: read, hold, define, force or admin, on one name, or on all names
+that begin with the text before a *. Only admin implies other verbs.
 
 Examples:
   lockhouse token create admin --grant 'admin:*' --url mysql://app@db/lockhouse

@@ -71,7 +71,7 @@ pub(crate) fn names_the_caller_that_ended_it(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// P10: the rows have the session that its owner was last told of, and the sessions of other owners are unchanged. A
+/// P10: the rows have the session of the last answer to its owner, and the sessions of other owners are unchanged. A
 /// session whose silence ended a request never goes on, and an owner that continues an ended session learns it.
 pub(crate) fn sessions_are_kept(commit: &Commit<'_>) -> Check {
     let mut expected = commit.before.owners.clone();

@@ -31,7 +31,7 @@ impl Promise {
             Promise::P1 => "more permits are held than there are",
             Promise::P2 => "the counter is not the sum of what is held",
             Promise::P3 => "a request ends twice, or by nobody",
-            Promise::P4 => "what is over goes on",
+            Promise::P4 => "a request goes on after its end",
             Promise::P5 => "one ask is granted twice",
             Promise::P6 => "an ask is granted by halves, or fails by a deadlock",
             Promise::P7 => "fences do not rise",

@@ -13,8 +13,8 @@ use tokio::runtime::{Builder, Runtime};
 const USAGE: &str = "\
 usage: scripts/torture --store sqlite|mysql|mariadb|postgres|redis|valkey [OPTIONS]
 
-Clients and servers, as processes of their own on a database of their own, do all that clients may,
-while one fault after the other is begun and mended. Checkers decide over all that was done.
+The run starts clients and servers as separate processes, on a separate database. The clients make all kinds of
+calls, while one fault after the other begins and is mended. Checkers then judge the history of all calls.
 
   --store STORE        which store is tortured; its server is started for this run alone. Also multi-primary,
                        single-primary or galera, a cluster that scripts/cluster-run has started: it has the
@@ -26,7 +26,7 @@ while one fault after the other is begun and mended. Checkers decide over all th
   --rest MS            how long a client rests at most after each thing that it does, or longer where calls are slow [0]
   --calm SECONDS       the most time without a fault before each round; every third round has at least 4.5 [1.5]
   --rounds N           how many rounds make a segment, which is checked when it is over [5]
-  --seed S             what all is drawn from; the same seed gives the same plan [1]
+  --seed S             the seed of all random choices; the same seed gives the same plan [1]
   --plan               print the plan, and do nothing
   --until-broken       end at the first broken promise
   -o json              print the report as JSON, and no progress
@@ -34,9 +34,9 @@ while one fault after the other is begun and mended. Checkers decide over all th
   --disk-may-be-filled FOLDER/data is a file system of the run's own, on which disk-full may come
   --without-locks      clients and servers do without the store's locks, to see that it is found out
 
-While it runs, a line tells of each round: seconds, operations, faults so far, violations, what is on,
-and how long it took until all were at work again, which must not be more than 10 s. What the database
-and the processes say is in FOLDER; the notes of a segment that broke a promise stay there.
+While it runs, it prints a line for each round: seconds, operations, faults so far, violations, the faults of the
+round, and how long it took until all were at work again, which must not be more than 10 s. FOLDER has the output of
+the database and the processes, and keeps the notes of a segment that broke a promise.
 Exit: 0 if nothing was broken, 1 if something was, 64 if the options make no sense.
 
 Full disks need a file system of the run's own: scripts/torture mounts one, as root, unless --folder is

@@ -36,11 +36,11 @@ pub fn windows_with_losses(history: &[Operation], semaphore: &str, rows: &Rows) 
     windows_of(&answered, semaphore, &unclear)
 }
 
-/// The spans in which it is unknown which permits are held:
+/// The spans in which the answers do not say which permits are held:
 ///
-/// - from the beginning of a lost call until an answer tells what became of its request
-/// - while a grant or an end was made that no answer calls its own, as after a request that arrives twice
-/// - from the ask for a request that went stale until an answer tells of its end
+/// - from the beginning of a call without an answer until an answer shows whether its request is held
+/// - around a grant or an end that no answered call made, as when an HTTP request arrives twice
+/// - from the ask for a request that went stale until an answer says that it ended
 fn unclear(history: &[Operation], semaphore: &str, stale: &HashSet<&str>) -> Vec<(u64, u64)> {
     let mut by_request: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
     for operation in history {
@@ -70,13 +70,13 @@ fn unclear(history: &[Operation], semaphore: &str, stale: &HashSet<&str>) -> Vec
             let told = told.map(|told| told.ended).min();
             unclear.extend(begun.map(|begun| (begun, told.unwrap_or(NEVER))));
         }
-        unclear.extend(by_nobody(operations, |answer| match answer {
+        unclear.extend(by_unanswered_call(operations, |answer| match answer {
             Answer::Granted { now, .. } => Some(*now),
             // The request was granted before, and the answer to that call was lost.
             Answer::Refused(Refused::Ended(_)) => Some(false),
             _ => None,
         }));
-        unclear.extend(by_nobody(operations, |answer| match answer {
+        unclear.extend(by_unanswered_call(operations, |answer| match answer {
             Answer::Ended { now, .. } => Some(*now),
             _ => None,
         }));
@@ -84,8 +84,11 @@ fn unclear(history: &[Operation], semaphore: &str, stale: &HashSet<&str>) -> Vec
     unclear
 }
 
-/// The span in which an event happened that every answer calls earlier.
-fn by_nobody(operations: &[&Operation], now: fn(&Answer) -> Option<bool>) -> Option<(u64, u64)> {
+/// The span of a grant or an end that no answered call made: all answers say that an earlier call made it.
+fn by_unanswered_call(
+    operations: &[&Operation],
+    now: fn(&Answer) -> Option<bool>,
+) -> Option<(u64, u64)> {
     let told = || {
         operations
             .iter()

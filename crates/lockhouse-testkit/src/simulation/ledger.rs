@@ -184,7 +184,9 @@ impl Ledger {
                 && ask.is_that_of(request)
         });
         ensure(is_it, "P5", || {
-            format!("{id} is told of a grant {request:?}, which was {grant:?}")
+            format!(
+                "{id} was answered with the earlier grant {request:?}, but the grant was {grant:?}"
+            )
         })
     }
 

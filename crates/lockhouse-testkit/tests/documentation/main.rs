@@ -5,6 +5,7 @@
 mod blocks;
 mod examples;
 mod links;
+mod literals;
 mod names;
 mod pages;
 mod public_api;

@@ -1,8 +1,9 @@
-//! The wording of pages and of comments in code: a sentence names its actor, so none opens with "Who", "Whoever" or
+//! The wording of pages, of comments in code, and of messages: a sentence names its actor, so none opens with "Who", "Whoever" or
 //! "What", and phrases that make a reader look back are left out.
 
 use std::fs;
 
+use crate::literals::literals;
 use crate::names::functions;
 use crate::pages::{files, pages, root};
 
@@ -27,9 +28,8 @@ const PHRASES: &[&str] = &[
     " let go",
     " of its own",
     " sees to it",
-    " is told of",
-    " are told of",
     " those who",
+    " told of",
     " whoever",
 ];
 
@@ -48,6 +48,9 @@ const LANGUAGES: &[(&[&str], &[&str])] = &[
 
 const HASH: &[&str] = &["#"];
 
+/// A string literal with fewer words is no message.
+const WORDS: usize = 4;
+
 /// Opens and ends a docstring of Python.
 const QUOTES: &str = "\"\"\"";
 
@@ -65,6 +68,23 @@ fn comments_name_their_actor() {
             }
         }
     }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn messages_name_their_actor() {
+    let mut problems = Vec::new();
+    let mut many = 0;
+    for file in files("rs") {
+        if file.starts_with("crates/") && file.contains("/src/") {
+            let source = fs::read_to_string(root().join(&file)).unwrap();
+            for (line, text) in messages(&source) {
+                many += 1;
+                problems.extend(problem(&text).map(|found| format!("{file}:{line}: {found}")));
+            }
+        }
+    }
+    assert!(many > 1000, "{many} messages were found");
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
@@ -127,6 +147,29 @@ fn a_sentence_without_an_actor_is_found() {
 }
 
 #[test]
+fn messages_are_read() {
+    let source = r#"
+// "Whoever waits is told."
+error("who waits is told; try again"); error("three words anew");
+let usage = "\
+Takes a name.
+
+What is due
+is done by now";
+format!("{id} stays as \
+         it is"); println!("what now, or later?");
+"#;
+    let expected = [
+        (3, "\"Who\" opens a sentence"),
+        (4, "\"What\" opens a sentence"),
+        (9, "\"as it is.\" has a plainer word"),
+    ];
+    let found = messages(source).into_iter();
+    let found = found.filter_map(|(line, text)| Some((line, problem(&text)?)));
+    assert_eq!(found.collect::<Vec<_>>(), expected.map(owned));
+}
+
+#[test]
 fn comments_of_other_languages_are_read() {
     let java = "/**\n * A hold.\n * Whoever asks.\n */\n/** As it\n * was by now. */";
     let expected = [
@@ -153,6 +196,28 @@ fn problems_of(source: &str, signs: &[&str]) -> Vec<(usize, String)> {
 
 fn owned((line, text): (usize, &str)) -> (usize, String) {
     (line, text.to_owned())
+}
+
+/// The paragraphs of the string literals in `source` with at least [`WORDS`] words, each with the line where its literal
+/// begins, and as a sentence with a capital and an end.
+fn messages(source: &str) -> Vec<(usize, String)> {
+    let long = literals(source)
+        .into_iter()
+        .filter(|(_, text)| text.split_whitespace().count() >= WORDS);
+    let found = long.flat_map(|(line, text)| {
+        let texts = paragraphs((1..).zip(text.lines()));
+        let texts = texts.into_iter();
+        texts.map(move |(_, text)| (line, sentence(&text)))
+    });
+    found.collect()
+}
+
+fn sentence(text: &str) -> String {
+    let has_end = text.ends_with(['.', '?', ':']);
+    let end = if has_end { "" } else { "." };
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters.clone()).chain(end.chars()).collect()
 }
 
 /// The paragraphs of the comments in `source`, each with its first line.

@@ -67,7 +67,10 @@ fn unknown(scene: &Scene<'_>, templates: &Templates<'_>) -> Vec<Violation> {
         };
         let is_denied = operation.answer == Answer::Refused(Refused::UnknownSemaphore)
             && asked.permits.iter().all(is_set);
-        let what = format!("{} is told of no semaphore that a template makes", asked.id);
+        let what = format!(
+            "{} was refused for an unknown semaphore, although templates match all its names",
+            asked.id
+        );
         is_denied.then(|| Violation::new(Promise::P9, what).by([*operation]))
     });
     denied.collect()

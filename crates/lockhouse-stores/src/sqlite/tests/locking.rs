@@ -30,7 +30,7 @@ async fn a_wait_for_the_lock_ends_and_reads_do_not_wait() {
     assert_eq!(
         seen.capacity.value(),
         1,
-        "what is not committed is not seen"
+        "a change is not seen before its commit"
     );
     while let Some(ended) = waiting.join_next().await {
         let error = ended.unwrap().unwrap_err();

@@ -67,7 +67,7 @@ fn an_end_in_no_known_way_is_none() {
     }
 }
 
-/// P1: a row that says "stale" too early does not shorten the hold that its holder was told of.
+/// P1: a row that says "stale" too early does not shorten the hold that the grant promised its holder.
 #[test]
 fn a_request_that_is_not_yet_stale_counts_as_held() {
     let mut story = story();

@@ -17,7 +17,7 @@ import java.util.concurrent.TimeUnit;
  *
  * <p>Proxies end calls on which nothing moves, so a long wait takes several calls under one id. Each begins a second
  * before the last one ends, so the server has one of them in its line all the time, and nobody behind gets by in between.
- * The first answer but "no room" counts; what still waits then is hung up on.
+ * The first answer other than "no room" counts. The other calls are then cancelled.
  */
 final class Wait {
     private static final long LONGEST = TimeUnit.SECONDS.toNanos(20);
@@ -61,7 +61,7 @@ final class Wait {
     }
 
     void cancel(RuntimeException why) {
-        // First of all, as the calls that are hung up on fail too.
+        // The future is completed first: `over` cancels the calls under way, and each of them then fails too.
         answer.completeExceptionally(why);
         over();
     }
@@ -131,7 +131,7 @@ final class Wait {
                 return;
             }
         }
-        // First of all, as the calls that are hung up on fail too.
+        // The future is completed first: `over` cancels the other calls, and each of them then fails too.
         if (cause == null) {
             answer.complete(asked);
         } else {
