@@ -6,6 +6,8 @@ use crate::{Owner, Timestamp, Ttl};
 
 /// The session of an owner: one heartbeat keeps all requests of the owner that have no TTL, however many. When the
 /// session lapses, all of them end.
+///
+/// Its serde form is the stored form, not the JSON of the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct OwnerSession {
     /// The owner.

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Count, ExternalId, Owner, SemaphoreName, Slots, Timestamp, Ttl};
 
 /// A granted ask, live or ended. An ask that was refused leaves no request.
+///
+/// Its serde form is the stored form, not the JSON of the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Request {
     /// The idempotency key.
@@ -92,6 +94,8 @@ impl Request {
 }
 
 /// The permits that a request holds on one semaphore.
+///
+/// Its serde form is the stored form, not the JSON of the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Grant {
     /// The semaphore.
@@ -106,6 +110,8 @@ pub struct Grant {
 }
 
 /// The state of a request: live, then ended. It never becomes live again.
+///
+/// Its serde form is the stored form, not the JSON of the HTTP API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {

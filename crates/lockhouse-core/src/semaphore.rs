@@ -8,6 +8,8 @@ use crate::{Capacity, Line, Note, Origin, Owner, SemaphoreName, Slots, Timestamp
 ///
 /// The row of a deleted semaphore stays, so that its fence goes on when the name is used again
 /// (P7). A row that was prepared for a first definition looks the same: deleted and empty.
+///
+/// Its serde form is the stored form, not the JSON of the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Semaphore {
     /// Its name.
@@ -92,6 +94,8 @@ pub struct SemaphoreStatus {
 }
 
 /// One change of a semaphore's capacity.
+///
+/// Its serde form is the stored form, not the JSON of the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct CapacityChange {
     /// The semaphore.

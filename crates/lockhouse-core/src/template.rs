@@ -139,6 +139,8 @@ impl Default for Idle {
 }
 
 /// A rule that creates semaphores on first use.
+///
+/// Its serde form is the stored form, not the JSON of the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Template {
     /// The names that it matches.
@@ -186,6 +188,8 @@ impl TemplateDefinition {
 }
 
 /// The template that created a semaphore.
+///
+/// Its serde form is the stored form, not the JSON of the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Origin {
     /// The template's pattern. The template may have been deleted since.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
-use lockhouse::{Code, Cursor, Error, Lockhouse, Owner, Request, SemaphoreName, Verb};
+use lockhouse::access::Verb;
+use lockhouse::{Code, Cursor, Error, Lockhouse, Owner, Request, SemaphoreName};
 use lockhouse_wire::{self as wire, Requests};
 use sha2::{Digest, Sha256};
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use lockhouse::{Error, Lockhouse, Owner, Refusal, Ttl, Verb};
+use lockhouse::access::{Verb, goodbye_as, heartbeat_as};
+use lockhouse::{Error, Lockhouse, Owner, Refusal, Ttl};
 use lockhouse_wire::{self as wire, Goodbye, Heartbeat};
 
 use crate::access::{Access, Principal};
@@ -24,7 +25,7 @@ pub(crate) async fn put(
     let ttl = Ttl::from_ms(body.ttl_ms)?;
     let heard = match principal.own(Some(owner.clone()))? {
         Some(own) if principal.token().is_some() => {
-            match lockhouse.heartbeat_as(own.clone(), ttl, true).await {
+            match heartbeat_as(&lockhouse, own.clone(), ttl, true).await {
                 Err(Error::Refused(Refusal::SessionEnded(_))) => {
                     let others = access.others(&lockhouse, &principal, &owner).await?;
                     let other = others.into_iter().next();
@@ -32,12 +33,12 @@ pub(crate) async fn put(
                         principal.must_all(Verb::Force, "")?;
                     }
                     let owner = other.unwrap_or(own);
-                    lockhouse.heartbeat_as(owner, ttl, body.must_exist).await?
+                    heartbeat_as(&lockhouse, owner, ttl, body.must_exist).await?
                 }
                 heard => heard?,
             }
         }
-        _ => lockhouse.heartbeat_as(owner, ttl, body.must_exist).await?,
+        _ => heartbeat_as(&lockhouse, owner, ttl, body.must_exist).await?,
     };
     Ok(Json(wire::OwnerSession::from(&heard)))
 }
@@ -54,7 +55,7 @@ pub(crate) async fn delete(
 ) -> Result<(Option<Audited>, Json<Goodbye>), Failure> {
     let own = principal.own(Some(owner.clone()))?;
     let own = own.unwrap_or_else(|| owner.clone());
-    let mut released = lockhouse.goodbye_as(&own).await?;
+    let mut released = goodbye_as(&lockhouse, &own).await?;
     let others = access.others(&lockhouse, &principal, &owner).await?;
     // A caller whose own requests were released gets no error about other tokens' owners.
     if !others.is_empty() && released == 0 {
@@ -63,7 +64,7 @@ pub(crate) async fn delete(
     let mut forced = 0;
     if principal.must_all(Verb::Force, "").is_ok() {
         for other in others {
-            forced += lockhouse.goodbye_as(&other).await?;
+            forced += goodbye_as(&lockhouse, &other).await?;
         }
     }
     released += forced;

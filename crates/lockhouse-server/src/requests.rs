@@ -6,10 +6,9 @@ use std::time::Duration;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
+use lockhouse::access::{Verb, release_as, renew_as};
 use lockhouse::store::{self, Kind};
-use lockhouse::{
-    Ask, Code, Error, ExternalId, Lockhouse, Owner, Refusal, Released, Request, Ttl, Verb,
-};
+use lockhouse::{Ask, Code, Error, ExternalId, Lockhouse, Owner, Refusal, Released, Request, Ttl};
 use lockhouse_wire::{self as wire, Acquire, Renew};
 
 use crate::access::{Access, Principal};
@@ -132,11 +131,11 @@ pub(crate) async fn renew(
 ) -> Result<(Option<Audited>, Json<wire::Request>), Failure> {
     let ttl = body.ttl_ms.map(Ttl::from_ms).transpose()?;
     let by = principal.own(None)?;
-    let renewed = lockhouse.renew_as(external_id.clone(), ttl, by).await;
+    let renewed = renew_as(&lockhouse, external_id.clone(), ttl, by).await;
     let (request, audited) = match renewed {
         Err(Error::Refused(Refusal::OfAnotherToken(_))) => {
             must_force(&lockhouse, &principal, &external_id).await?;
-            let request = lockhouse.renew_as(external_id, ttl, None).await?;
+            let request = renew_as(&lockhouse, external_id, ttl, None).await?;
             let audited = Audited::new("renew_of_another", "request", &request.external_id);
             (request, Some(audited))
         }
@@ -202,10 +201,10 @@ async fn release(
     let own = principal
         .own(by.clone())
         .map_err(|invalid| invalid.on("by"))?;
-    match lockhouse.release_as(external_id.clone(), own).await {
+    match release_as(lockhouse, external_id.clone(), own).await {
         Err(Error::Refused(Refusal::OfAnotherToken(_))) => {
             must_force(lockhouse, principal, &external_id).await?;
-            Ok((lockhouse.release_as(external_id, by).await?, true))
+            Ok((release_as(lockhouse, external_id, by).await?, true))
         }
         released => Ok((released?, false)),
     }

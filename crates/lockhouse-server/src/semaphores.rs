@@ -3,7 +3,8 @@
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use lockhouse::{Code, Covered, Cursor, Error, Lockhouse, SemaphoreName, SemaphoreStatus, Verb};
+use lockhouse::access::{Covered, Verb};
+use lockhouse::{Code, Cursor, Error, Lockhouse, SemaphoreName, SemaphoreStatus};
 use lockhouse_wire::{self as wire, Define, History, Holders, Semaphores, Waiting};
 
 use crate::access::Principal;

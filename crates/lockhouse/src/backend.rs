@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Cursor, Held, Holders, Page, Waiter};
 use lockhouse_core::{
-    Ask, CapacityChange, Command, Definition, ExternalId, NamePrefix, Owner, Pattern, Reply,
+    Ask, CapacityChange, Cause, Command, Definition, ExternalId, NamePrefix, Owner, Pattern, Reply,
     Request, SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenGrant, TokenName,
+    Ttl,
 };
 
 use crate::engine::Engine;
+use crate::error::unexpected;
 #[cfg(feature = "remote")]
 use crate::remote::Remote;
-use crate::{Error, Secret, SemaphoreStatus};
+use crate::{Error, Heard, Released, Secret, SemaphoreStatus};
 
 /// Executes the calls of a [`Lockhouse`](crate::Lockhouse).
 #[derive(Clone, Debug)]
@@ -49,6 +51,53 @@ impl Backend {
     /// Dropping the future takes the command out of the queue; a command that a lane has taken goes on.
     pub(crate) async fn execute(&self, command: Command) -> Result<Reply, Error> {
         forward!(self, execute(command))
+    }
+
+    /// Renews a request. If `by` belongs to a token, so must the request.
+    pub(crate) async fn renew(
+        &self,
+        external_id: ExternalId,
+        ttl: Option<Ttl>,
+        by: Option<Owner>,
+    ) -> Result<Request, Error> {
+        let renew = Command::Renew {
+            external_id,
+            ttl,
+            by,
+        };
+        match self.execute(renew).await? {
+            Reply::Renewed(request) => Ok(request),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Releases a request. If `by` belongs to a token, so must the request.
+    pub(crate) async fn release(
+        &self,
+        external_id: ExternalId,
+        by: Option<Owner>,
+    ) -> Result<Released, Error> {
+        let cause = Cause::Released { by };
+        let release = Command::End { external_id, cause };
+        Released::of(self.execute(release).await?)
+    }
+
+    /// Keeps the session of `owner`. Begins it if there is none, unless it `must_exist`.
+    pub(crate) async fn heartbeat(
+        &self,
+        owner: Owner,
+        ttl: Ttl,
+        must_exist: bool,
+    ) -> Result<Heard, Error> {
+        let heartbeat = Command::Heartbeat {
+            owner,
+            ttl,
+            must_exist,
+        };
+        match self.execute(heartbeat).await? {
+            Reply::Heard { session, began } => Ok(Heard { session, began }),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Defines a semaphore; also says whether it was created.

@@ -192,8 +192,8 @@ impl Lockhouse {
         ttl: Option<Duration>,
     ) -> Result<Request, Error> {
         let ttl = ttl.map(Ttl::new).transpose()?;
-        self.renew_as(ExternalId::parse(external_id)?, ttl, None)
-            .await
+        let external_id = ExternalId::parse(external_id)?;
+        self.backend.renew(external_id, ttl, None).await
     }
 
     /// Releases a live request. Its `ended_by` is this process, as `host:pid`. Releasing it again is no error:
@@ -203,7 +203,8 @@ impl Lockhouse {
     /// [`UnknownRequest`](crate::Refusal::UnknownRequest), [`Error::Invalid`], [`Error::Store`].
     pub async fn release(&self, external_id: impl AsRef<str>) -> Result<Released, Error> {
         let external_id = ExternalId::parse(external_id)?;
-        self.release_as(external_id, who::this_process()).await
+        let by = who::this_process();
+        self.backend.release(external_id, by).await
     }
 
     /// [`release`](Lockhouse::release) with `by` as the request's `ended_by`.
@@ -229,8 +230,8 @@ impl Lockhouse {
         by: impl AsRef<str>,
     ) -> Result<Released, Error> {
         let by = Owner::parse(by).map_err(|invalid| invalid.on("by"))?;
-        self.release_as(ExternalId::parse(external_id)?, Some(by))
-            .await
+        let external_id = ExternalId::parse(external_id)?;
+        self.backend.release(external_id, Some(by)).await
     }
 
     /// Ends any live request, with [`EndReason::Forced`](crate::EndReason::Forced). Its `ended_by` is `by`, or this
@@ -312,8 +313,8 @@ impl Lockhouse {
     }
 
     async fn beat(&self, owner: &str, ttl: Duration, must_exist: bool) -> Result<Heard, Error> {
-        self.heartbeat_as(Owner::parse(owner)?, Ttl::new(ttl)?, must_exist)
-            .await
+        let (owner, ttl) = (Owner::parse(owner)?, Ttl::new(ttl)?);
+        self.backend.heartbeat(owner, ttl, must_exist).await
     }
 
     /// Releases all that `owner` holds and ends its session. Returns how many requests it released.
@@ -323,7 +324,7 @@ impl Lockhouse {
     /// # Errors
     /// [`Error::Invalid`], [`Error::Store`].
     pub async fn goodbye(&self, owner: impl AsRef<str>) -> Result<u64, Error> {
-        self.goodbye_as(&Owner::parse(owner)?).await
+        self.backend.goodbye(&Owner::parse(owner)?).await
     }
 
     /// The request with the id `external_id`, live or ended.

@@ -193,8 +193,8 @@ impl Renewable {
         match self {
             Renewable::Request { external_id, by } => {
                 let ttl = Some(Ttl::new(ttl)?);
-                let renewed = lockhouse.renew_as(external_id.clone(), ttl, by.clone());
-                match renewed.await {
+                let backend = lockhouse.backend();
+                match backend.renew(external_id.clone(), ttl, by.clone()).await {
                     Ok(_) => Ok(None),
                     Err(Error::Refused(Refusal::RequestEnded { reason, .. })) => {
                         Ok(Some(Lost::Ended(reason)))

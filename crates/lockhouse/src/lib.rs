@@ -35,6 +35,7 @@
 //! | see who holds and who waits | [`Lockhouse::holders`], [`Lockhouse::waiting`] |
 //! | end what dead holders left | [`Lockhouse::maintain`] |
 //! | write a store, or wrap one | [`store`] |
+//! | write a server that checks access tokens | [`access`] |
 //!
 //! # Several semaphores, retries and fences
 //!
@@ -188,7 +189,7 @@
 //! - **Holds of a few milliseconds, thousands a second, on one semaphore**: each hold is a row that
 //!   is committed to disk twice. A counter in memory is faster, and loses its state in a crash.
 
-mod access;
+pub mod access;
 mod again;
 mod answers;
 mod backend;
@@ -220,7 +221,8 @@ mod template;
 mod upkeep;
 mod who;
 
-pub use access::{ConnectOptions, Secret};
+pub use access::options::ConnectOptions;
+pub use access::secret::Secret;
 pub use answers::{Raised, Released};
 pub use client::Lockhouse;
 pub use define::Define;
@@ -228,10 +230,10 @@ pub use holding::Lost;
 pub use liveness::OwnerPattern;
 pub use lockhouse_core::store::{Cursor, Held, Waiter};
 pub use lockhouse_core::{
-    Ask, Capacity, CapacityChange, Code, Count, Covered, Digest, EndReason, Epoch, Error,
-    ExternalId, Finding, Grant, Heard, Idle, Invalid, Note, Origin, Owner, OwnerSession, Pattern,
-    Priority, Refusal, Request, SemaphoreName, SemaphoreStatus, Slots, State, Template, Timestamp,
-    Token, TokenGrant, TokenName, Ttl, Verb,
+    Ask, Capacity, CapacityChange, Code, Count, EndReason, Epoch, Error, ExternalId, Finding,
+    Grant, Heard, Idle, Invalid, Note, Origin, Owner, OwnerSession, Pattern, Priority, Refusal,
+    Request, SemaphoreName, SemaphoreStatus, Slots, State, Template, Timestamp, Token, TokenGrant,
+    TokenName, Ttl,
 };
 pub use lockhouse_stores::without_credentials;
 pub use mutex::Mutex;

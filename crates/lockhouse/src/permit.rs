@@ -314,7 +314,7 @@ impl Permit {
         }
         self.release_begins();
         let (external_id, by) = (self.external_id().clone(), self.holder());
-        let released = self.lockhouse.release_as(external_id, by).await;
+        let released = self.lockhouse.backend().release(external_id, by).await;
         // Otherwise, or if this future is dropped before, the drop of the permit gives it back.
         self.held = !matches!(released, Ok(_) | Err(Error::Refused(_)));
         released

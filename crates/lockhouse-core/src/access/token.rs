@@ -66,6 +66,8 @@ impl FromStr for Digest {
 }
 
 /// A token: its name and its grants. Stores keep only a [`Digest`] of its secret.
+///
+/// Its serde form is the stored form, not the JSON of the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Token {
     /// The token's name. Its requests and owners belong to the name, so a new token of the same

@@ -9,8 +9,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use lockhouse::access::{Digest, known_tokens};
 use lockhouse::store::{self, Kind};
-use lockhouse::{Digest, Error, Lockhouse, Secret, Timestamp, Token};
+use lockhouse::{Error, Lockhouse, Secret, Timestamp, Token};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -118,7 +119,7 @@ impl Known {
             return Err(store::Error::new(Kind::Unavailable, what).into());
         }
         let asked_at = Instant::now();
-        let read = self.0.lockhouse.known_tokens().await;
+        let read = known_tokens(&self.0.lockhouse).await;
         let read = read.inspect_err(|error| {
             tracing::warn!(%error, "access tokens could not be read");
             *failed_at = Some(Instant::now());

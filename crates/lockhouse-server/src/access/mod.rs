@@ -20,7 +20,8 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use lockhouse::{Code, Digest, Error, Lockhouse, Owner, Secret, Token, Verb};
+use lockhouse::access::{Digest, Verb, owners_in_use};
+use lockhouse::{Code, Error, Lockhouse, Owner, Secret, Token};
 use tokio::time::sleep;
 
 use crate::body::{self, Limits};
@@ -251,7 +252,7 @@ impl Access {
         }
         let mut owners = match owners.len() {
             1 => owners,
-            _ => lockhouse.owners_in_use(&owners).await?,
+            _ => owners_in_use(lockhouse, &owners).await?,
         };
         owners.extend(principal.own(Some(owner.clone()))?);
         owners.sort();

@@ -3,7 +3,7 @@
 //! A route that is not in the table is refused to every caller without all rights.
 
 use axum::http::Method;
-use lockhouse::Verb;
+use lockhouse::access::Verb;
 
 /// The right that a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

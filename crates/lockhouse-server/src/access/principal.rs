@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use lockhouse::{Code, Covered, Invalid, Owner, Request, Token, TokenGrant, Verb};
+use lockhouse::access::{Covered, Verb};
+use lockhouse::{Code, Invalid, Owner, Request, Token, TokenGrant};
 
 use crate::failure::Failure;
 

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
-use lockhouse::{Digest, Secret};
+use lockhouse::Secret;
+use lockhouse::access::Digest;
 use lru::LruCache;
 
 /// How long a session lasts.

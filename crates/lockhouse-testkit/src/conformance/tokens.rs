@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockhouse::{
     Code, ConnectOptions, ExternalId, Lockhouse, Owner, Refusal, Secret, Timestamp, Token,
-    TokenGrant, TokenName, Ttl,
+    TokenGrant, TokenName, Ttl, access,
 };
 
 use super::steps::{ask, eventually, refusal};
@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Whether `lockhouse` has a server between itself and the store.
 async fn is_remote(lockhouse: &Lockhouse) -> bool {
     // A server does not reveal the digests of its tokens.
-    lockhouse.known_tokens().await.is_err()
+    access::known_tokens(lockhouse).await.is_err()
 }
 
 /// A client with all rights. A server asks for a token as soon as there is one.
@@ -142,18 +142,22 @@ pub async fn requests_belong_to_the_token_that_made_them(place: &Place) {
     let found = lockhouse.find("nameless").await.unwrap();
     assert_eq!(found.owner, Some(of("ci", None)));
     for other in ["of-web", "free"] {
-        let renewed = lockhouse.renew_as(id(other), None, Some(ci.clone())).await;
+        let renewed = access::renew_as(&lockhouse, id(other), None, Some(ci.clone())).await;
         assert_eq!(refusal(renewed), Refusal::OfAnotherToken(id(other)));
-        let released = lockhouse.release_as(id(other), Some(ci.clone())).await;
+        let released = access::release_as(&lockhouse, id(other), Some(ci.clone())).await;
         assert_eq!(refusal(released), Refusal::OfAnotherToken(id(other)));
         assert!(lockhouse.find(other).await.unwrap().is_live());
     }
     let by = Some(of("ci", None));
-    lockhouse
-        .renew_as(id("of-ci"), None, by.clone())
+    access::renew_as(&lockhouse, id("of-ci"), None, by.clone())
         .await
         .unwrap();
-    assert!(lockhouse.release_as(id("nameless"), by).await.unwrap().now);
+    assert!(
+        access::release_as(&lockhouse, id("nameless"), by)
+            .await
+            .unwrap()
+            .now
+    );
 
     let candidates = [
         ci.clone(),
@@ -161,16 +165,23 @@ pub async fn requests_belong_to_the_token_that_made_them(place: &Place) {
         owner.clone(),
         of("x", Some(&owner)),
     ];
-    let mut in_use = lockhouse.owners_in_use(&candidates).await.unwrap();
+    let mut in_use = access::owners_in_use(&lockhouse, &candidates)
+        .await
+        .unwrap();
     in_use.sort();
     assert_eq!(in_use, [owner.clone(), ci.clone(), web.clone()]);
     let ttl = Ttl::new(MINUTE).unwrap();
-    lockhouse
-        .heartbeat_as(of("x", Some(&owner)), ttl, false)
+    access::heartbeat_as(&lockhouse, of("x", Some(&owner)), ttl, false)
         .await
         .unwrap();
-    assert_eq!(lockhouse.owners_in_use(&candidates).await.unwrap().len(), 4);
-    assert_eq!(lockhouse.goodbye_as(&ci).await.unwrap(), 1);
+    assert_eq!(
+        access::owners_in_use(&lockhouse, &candidates)
+            .await
+            .unwrap()
+            .len(),
+        4
+    );
+    assert_eq!(access::goodbye_as(&lockhouse, &ci).await.unwrap(), 1);
     assert!(lockhouse.find("of-web").await.unwrap().is_live());
     assert_eq!(
         lockhouse

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lockhouse::access::release_as;
 use lockhouse::liveness::{OwnerCheck, Verdict};
 use lockhouse::{Lockhouse, OwnerPattern, Upkeep};
 use lockhouse_core::store::{Batch, Error, Kind, Store};
@@ -127,7 +128,9 @@ async fn verdicts_from_before_another_servers_turn_do_not_count() {
     let upkeep = SemaphoreName::stored("lockhouse:upkeep").unwrap();
     let holder = b.holders(Some(&upkeep), None, 1).await.unwrap();
     let turn = holder.requests[0].external_id.clone();
-    b.release_as(turn, Some(Owner::lockhouse())).await.unwrap();
+    release_as(&b, turn, Some(Owner::lockhouse()))
+        .await
+        .unwrap();
     of_b.asked(10).await;
     of_a.verdicts.lock().unwrap().push(Gone);
     b_maintains.stop().await;

@@ -1,8 +1,48 @@
-//! Access tokens: creating, listing and revoking them, and calls in their names.
+//! For a server that checks the access tokens of its callers, as `lockhouse serve` does. Other programs need only
+//! [`create_token`](Lockhouse::create_token), [`tokens`](Lockhouse::tokens) and [`revoke_token`](Lockhouse::revoke_token).
+//!
+//! A [`Token`] has [grants](TokenGrant): each is a [`Verb`] and the names that it covers. The server finds the token of a
+//! call among [`known_tokens`], by the [`Digest`] of the secret that the caller sends. It checks the grants, and does the
+//! call in the token's name:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), lockhouse::Error> {
+//! use std::time::Duration;
+//!
+//! use lockhouse::access::{self, Verb};
+//! use lockhouse::{Ask, Count, ExternalId, Owner, SemaphoreName, Ttl};
+//!
+//! # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+//! # lockhouse.define("gpu", 4).await?;
+//! # let (_, secret) = lockhouse.create_token("ci", &["hold:*".parse()?], None).await?;
+//! // `secret` came with the call.
+//! let known = access::known_tokens(&lockhouse).await?;
+//! let mut tokens = known.tokens.iter();
+//! let of_secret = tokens.find(|(digest, _)| secret.is_of(digest));
+//! let Some((_, token)) = of_secret.filter(|(_, token)| token.is_good(known.now)) else {
+//!     return Ok(()); // 401
+//! };
+//! if !token.may(Verb::Hold, "gpu") {
+//!     return Ok(()); // 403
+//! }
+//! let own = Owner::of_token(&token.name, None)?;
+//! let permits = [(SemaphoreName::parse("gpu")?, Count::new(1)?)];
+//! let mut ask = Ask::new(ExternalId::parse("job-abc-123")?, permits)?;
+//! ask.owner = Some(own.clone());
+//! ask.ttl = Some(Ttl::new(Duration::from_secs(60))?);
+//! let (request, _) = lockhouse.acquire(ask, Duration::ZERO).await?;
+//! access::release_as(&lockhouse, request.external_id, Some(own)).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A request belongs to the token whose name its owner has: [`of_token`](crate::Owner::of_token) makes such an owner. A
+//! listing shows a caller only the names that the grants [cover](Covered).
 
 mod acting;
-mod options;
-mod secret;
+pub(crate) mod options;
+pub(crate) mod secret;
 
 use lockhouse_core::store::{NewToken, TokenList};
 use lockhouse_core::{Invalid, MAX_TOKEN_GRANTS, Timestamp, Token, TokenGrant, TokenName};
@@ -10,8 +50,9 @@ use lockhouse_wire as wire;
 
 use crate::client::page;
 use crate::{Error, Lockhouse};
-pub use options::ConnectOptions;
-pub use secret::Secret;
+pub use acting::{goodbye_as, heartbeat_as, owners_in_use, release_as, renew_as};
+pub use lockhouse_core::{Covered, Digest, Verb};
+use secret::Secret;
 
 impl Lockhouse {
     /// Creates the access token `name`, valid until `expires_at` or until it is
@@ -129,32 +170,32 @@ impl Lockhouse {
     pub async fn revoke_token(&self, name: impl AsRef<str>) -> Result<(), Error> {
         self.backend().revoke_token(&TokenName::parse(name)?).await
     }
+}
 
-    /// All tokens with the digests of their secrets, and the time of the store's clock. A server
-    /// that checks tokens needs them.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), lockhouse::Error> {
-    /// use lockhouse::{Digest, Token, Verb};
-    /// use lockhouse::store::TokenList;
-    ///
-    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
-    /// let (_, secret) = lockhouse.create_token("ci", &["read:*".parse()?], None).await?;
-    /// let TokenList { tokens, now } = lockhouse.known_tokens().await?;
-    /// let (digest, token): &(Digest, Token) = &tokens[0];
-    /// assert!(secret.is_of(digest) && token.is_good(now));
-    /// assert!(token.may(Verb::Read, "gpu") && token.may_all(Verb::Read, "customer/"));
-    /// assert!(!token.may_any(Verb::Hold));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Store`]; [`Error::Invalid`] on a server's URL.
-    pub async fn known_tokens(&self) -> Result<TokenList, Error> {
-        self.upkeeper()?.token_list().await
-    }
+/// All tokens with the digests of their secrets, and the time of the store's clock.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockhouse::Error> {
+/// use lockhouse::Token;
+/// use lockhouse::access::{self, Digest, Verb};
+/// use lockhouse::store::TokenList;
+///
+/// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+/// let (_, secret) = lockhouse.create_token("ci", &["read:*".parse()?], None).await?;
+/// let TokenList { tokens, now } = access::known_tokens(&lockhouse).await?;
+/// let (digest, token): &(Digest, Token) = &tokens[0];
+/// assert!(secret.is_of(digest) && token.is_good(now));
+/// assert!(token.may(Verb::Read, "gpu") && token.may_all(Verb::Read, "customer/"));
+/// assert!(!token.may_any(Verb::Hold));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::Store`]; [`Error::Invalid`] on a server's URL.
+pub async fn known_tokens(lockhouse: &Lockhouse) -> Result<TokenList, Error> {
+    lockhouse.upkeeper()?.token_list().await
 }
 
 /// The error of a token that does not exist.
