@@ -82,7 +82,7 @@ impl fmt::Display for Verb {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenGrant {
     verb: Verb,
-    names: Names,
+    names: CoveredNames,
 }
 
 /// The names that a grant covers; [`TokenGrant`] has an example.
@@ -95,7 +95,7 @@ pub enum Covered<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Names {
+enum CoveredNames {
     One(SemaphoreName),
     Prefix(NamePrefix),
 }
@@ -109,8 +109,8 @@ impl TokenGrant {
     /// The names that the grant covers.
     pub fn names(&self) -> Covered<'_> {
         match &self.names {
-            Names::One(name) => Covered::One(name.as_str()),
-            Names::Prefix(prefix) => Covered::All(prefix.as_str()),
+            CoveredNames::One(name) => Covered::One(name.as_str()),
+            CoveredNames::Prefix(prefix) => Covered::All(prefix.as_str()),
         }
     }
 
@@ -118,14 +118,14 @@ impl TokenGrant {
     pub fn allows(&self, verb: Verb, name: &str) -> bool {
         self.verb.implies(verb)
             && match &self.names {
-                Names::One(one) => one.as_str() == name,
-                Names::Prefix(prefix) => name.starts_with(prefix.as_str()),
+                CoveredNames::One(one) => one.as_str() == name,
+                CoveredNames::Prefix(prefix) => name.starts_with(prefix.as_str()),
             }
     }
 
     /// Whether the grant allows `verb` on every name that begins with `prefix`.
     pub fn allows_all(&self, verb: Verb, prefix: &str) -> bool {
-        let Names::Prefix(own) = &self.names else {
+        let CoveredNames::Prefix(own) = &self.names else {
             return false;
         };
         self.verb.implies(verb) && prefix.starts_with(own.as_str())
@@ -150,8 +150,8 @@ impl FromStr for TokenGrant {
             )
         })?;
         let covered = match names.strip_suffix('*') {
-            Some(prefix) => NamePrefix::parse(prefix).map(Names::Prefix),
-            None => SemaphoreName::parse(names).map(Names::One),
+            Some(prefix) => NamePrefix::parse(prefix).map(CoveredNames::Prefix),
+            None => SemaphoreName::parse(names).map(CoveredNames::One),
         };
         let names = covered.map_err(|invalid| {
             let problem = format!("has {names:?}, which {}; {takes}", invalid.problem());
@@ -164,8 +164,8 @@ impl FromStr for TokenGrant {
 impl fmt::Display for TokenGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.names {
-            Names::One(name) => write!(f, "{}:{name}", self.verb),
-            Names::Prefix(prefix) => write!(f, "{}:{prefix}*", self.verb),
+            CoveredNames::One(name) => write!(f, "{}:{name}", self.verb),
+            CoveredNames::Prefix(prefix) => write!(f, "{}:{prefix}*", self.verb),
         }
     }
 }

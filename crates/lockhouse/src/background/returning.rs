@@ -21,11 +21,11 @@ const PATIENCE: Duration = Duration::from_millis(400);
 #[derive(Debug, Default)]
 pub(crate) struct Returning {
     under_way: AtomicUsize,
-    tickets: Mutex<Tickets>,
+    tickets: Mutex<OpenReleases>,
 }
 
 #[derive(Debug, Default)]
-struct Tickets {
+struct OpenReleases {
     next: u64,
     /// Tickets that are not yet answered. A semaphore without any has no entry.
     open: HashMap<SemaphoreName, watch::Sender<BTreeSet<u64>>>,
@@ -96,7 +96,7 @@ impl Returning {
         (tickets.next, open.map(watch::Sender::subscribe).collect())
     }
 
-    fn tickets(&self) -> MutexGuard<'_, Tickets> {
+    fn tickets(&self) -> MutexGuard<'_, OpenReleases> {
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
