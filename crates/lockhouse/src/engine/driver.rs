@@ -64,7 +64,7 @@ impl Engine {
         }
         loop {
             // The mutex is unlocked before a task is spawned: a runtime that ends drops the task at once, and that drop
-            // locks it. A lane that is dropped so answers its calls, and makes room for the next.
+            // locks it. Such a lane answers its calls, and makes room for the next.
             let effects = self.state().effects();
             let has_lanes = effects
                 .iter()

@@ -177,3 +177,30 @@ impl WaitingLine {
         listed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockhouse_core::ProcessId;
+
+    use super::*;
+
+    #[test]
+    fn a_deletion_that_fails_is_repeated_for_a_while() {
+        let now = Instant::now();
+        let waiting = WaitingLine::new(ProcessId::new(1), now);
+        let name = SemaphoreName::parse("a").unwrap();
+        let mut publisher = Publisher::default();
+        publisher.shown.insert(name.clone());
+        let mut tries = 0;
+        publisher.publish(&waiting, now);
+        while let Some(lists) = publisher.next_to_write() {
+            assert_eq!(lists.gone, std::slice::from_ref(&name));
+            assert!(publisher.is_busy());
+            publisher.end_write(lists, false);
+            publisher.publish(&waiting, now);
+            tries += 1;
+        }
+        assert_eq!(tries, MOST_DELETIONS);
+        assert!(!publisher.is_busy());
+    }
+}

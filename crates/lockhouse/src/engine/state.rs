@@ -73,11 +73,13 @@ impl EngineState {
         while let Some(lane) = self.take() {
             effects.push(Effect::RunLane(lane));
         }
+        let is_news = self.waiting.take_news();
+        if self.has_poller && is_news {
+            effects.push(Effect::WakePoller);
+        }
         if !self.has_poller && !self.waiting.is_empty() {
             self.has_poller = true;
             effects.push(Effect::Poll);
-        } else if self.waiting.wakes_poller() {
-            effects.push(Effect::WakePoller);
         }
         if !self.has_lock_poller && !self.blocked.is_empty() {
             self.has_lock_poller = true;

@@ -138,8 +138,8 @@ impl WaitingLine {
         }
     }
 
-    /// Whether to wake the poller. Returns true once for each event.
-    pub(super) fn wakes_poller(&mut self) -> bool {
+    /// Whether there is something new for the poller to look at. Returns true once for each event.
+    pub(super) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.is_news)
     }
 
