@@ -1,13 +1,9 @@
-//! [`Migration`](lockhouse_core::store::Migration), `ready`, and [`Notification`](lockhouse_core::store::Notification).
+//! [`Migration`](lockhouse_core::store::Migration) and `ready`.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use lockhouse_core::ProcessId;
 use lockhouse_core::store::{Batch, Kind};
 use tokio::sync::Barrier;
-use tokio::time::timeout;
 
 use super::words::*;
 use crate::place::{Place, make_schema_newer};
@@ -82,58 +78,5 @@ pub async fn a_schema_of_a_later_version_is_refused(place: &Place) {
             assert_eq!(error.kind(), Kind::Schema, "{error}");
             assert!(error.to_string().contains("version 1000"), "{error}");
         }
-    }
-}
-
-/// The waiters of one process are notified of what another releases. An empty answer means that it may be any semaphore. A
-/// store without notifications never answers.
-pub async fn a_release_by_another_process_is_reported_if_the_store_notifies(place: &Place) {
-    let (store, other) = (place.store().await, place.store().await);
-    run(&other, ["a", "b"].map(|of| define(of, 1))).await;
-    run(&other, ["a", "b"].map(|of| acquire(of, &[of]))).await;
-    let on = BTreeSet::from(["a", "b"].map(name));
-    let changed = async |within| {
-        let changed = store.changed(&on, ProcessId::new(1));
-        timeout(within, changed).await.ok()
-    };
-    let (a_while, a_moment) = (Duration::from_secs(1), Duration::from_millis(100));
-    if !place.notifies() {
-        assert_eq!(changed(a_moment).await, None);
-        run(&other, [release("b")]).await;
-        assert_eq!(changed(a_moment).await, None);
-        return;
-    }
-    // A store may report what was before the first call.
-    while changed(a_while).await.is_some() {}
-    for (command, of) in [
-        (release("b"), "b"),
-        (define("a", 2), "a"),
-        (delete("b"), "b"),
-    ] {
-        run(&other, [command]).await;
-        let names = changed(SOON).await.expect("it is reported");
-        let is_all = names.is_empty();
-        assert!(is_all || names == BTreeSet::from([name(of)]), "{names:?}");
-        while changed(a_while).await.is_some() {}
-    }
-}
-
-/// A notification names only semaphores that the call asked for. A store without notifications never answers.
-pub async fn a_notification_that_is_dropped_leaves_the_store_usable(place: &Place) {
-    let (store, other) = (place.store().await, place.store().await);
-    run(&store, [define("a", 1), acquire("x0", &["a"])]).await;
-    let on = BTreeSet::from([name("a")]);
-    for round in 0..5 {
-        let changed = timeout(
-            Duration::from_millis(50),
-            store.changed(&on, ProcessId::new(1)),
-        );
-        let release = run(&other, [release(&format!("x{round}"))]);
-        let (changed, ()) = tokio::join!(changed, release);
-        if let Ok(names) = changed {
-            assert!(names.is_subset(&on), "{names:?}");
-        }
-        let next = format!("x{}", round + 1);
-        assert!(granted(&store, acquire(&next, &["a"])).await.is_live());
     }
 }

@@ -9,6 +9,7 @@ mod counting;
 mod damaged;
 mod listing;
 mod migration;
+mod notification;
 mod owners;
 mod past;
 mod rows;
@@ -24,6 +25,7 @@ pub use counting::*;
 pub use damaged::*;
 pub use listing::*;
 pub use migration::*;
+pub use notification::*;
 pub use owners::*;
 pub use past::*;
 pub use rows::*;
@@ -120,6 +122,7 @@ macro_rules! store_conformance {
             a_store_is_ready_once_it_is_migrated,
             a_schema_of_a_later_version_is_refused,
             a_release_by_another_process_is_reported_if_the_store_notifies,
+            permits_left_to_one_process_are_not_reported_to_a_third,
             a_notification_that_is_dropped_leaves_the_store_usable,
         }
     };
@@ -133,6 +136,7 @@ pub fn all_rules() -> Vec<String> {
         include_str!("damaged.rs"),
         include_str!("listing.rs"),
         include_str!("migration.rs"),
+        include_str!("notification.rs"),
         include_str!("owners.rs"),
         include_str!("past.rs"),
         include_str!("rows.rs"),
