@@ -9,6 +9,7 @@
 //! that a full run leaves nothing out.
 
 pub mod damage;
+pub mod writes;
 
 use std::any::Any;
 use std::future::pending;
@@ -100,6 +101,12 @@ impl Place {
     /// Whether the store notifies a process of what other processes release.
     pub fn notifies(&self) -> bool {
         self.url.as_deref().is_some_and(is_postgres)
+    }
+
+    /// Whether a migration has several commits, so that it may be interrupted between two of them.
+    pub fn migrates_in_steps(&self) -> bool {
+        let in_steps = |url: &str| url.starts_with("mysql") || is_postgres(url);
+        self.url.as_deref().is_some_and(in_steps)
     }
 
     /// Another client whose engine, or whose server's engine, gets the store's grants late by this time.

@@ -1,6 +1,11 @@
 //! Every store passes the suite, embedded and through a server.
 
-use lockhouse_testkit::{conformance, place, store_conformance};
+use lockhouse_core::store::Batch;
+use lockhouse_core::{Capacity, Command, Definition};
+use lockhouse_testkit::place::Place;
+use lockhouse_testkit::place::damage::{Damage, damage};
+use lockhouse_testkit::place::writes::Writes;
+use lockhouse_testkit::{conformance, on_each_store, place, store_conformance};
 
 conformance!(memory, place::memory());
 conformance!(sqlite, place::sqlite());
@@ -65,4 +70,18 @@ mod without_damage_this_fails {
         permits_without_a_live_request_do_not_count,
         a_repair_files_requests_so_that_a_refusal_finds_them,
     }
+}
+
+on_each_store!(servers: a_row_that_is_written_with_its_old_values_is_seen);
+
+/// A store may write a row although the batch does not change it.
+async fn a_row_that_is_written_with_its_old_values_is_seen(place: Place) {
+    let one = Capacity::new(1).unwrap();
+    let define = Command::Define(Definition::new("a".parse().unwrap(), one));
+    let store = place.store().await;
+    store.transact(&Batch::new(vec![define])).await.unwrap();
+    let mut writes = Writes::of(&place).await;
+    assert!(damage(&place, &["a"], Damage::Capacity(1)).await);
+    assert!(writes.any().await);
+    place.clear().await;
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockhouse_core::store::{Batch, Error, FullStore};
 use lockhouse_core::{
     Ask, Capacity, Command, Count, Definition, ExternalId, Outcome, Owner, Reply, Request,
-    Semaphore, SemaphoreName, Timestamp, Ttl,
+    Semaphore, SemaphoreName, Ttl,
 };
 
 use crate::session::Session;
@@ -150,13 +150,6 @@ impl Database {
     /// The clock, in SQL.
     pub(crate) fn clock(&self) -> &'static str {
         self.sql("SYSDATE(6)", "clock_timestamp()")
-    }
-
-    /// `time` as a literal.
-    pub(crate) fn time(&self, time: Timestamp) -> String {
-        let zone = self.sql("", "+00");
-        let utc = format!("{time:.6}");
-        format!("'{}{zone}'", utc.replace('T', " ").trim_end_matches('Z'))
     }
 
     /// Waits until `waiting` calls are at the lock of a semaphore, which somebody else holds.

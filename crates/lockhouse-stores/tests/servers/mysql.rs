@@ -9,18 +9,8 @@ use crate::database::{Database, Server, acquire, define, granted, on_mysql_and_m
 use crate::user::User;
 
 on_mysql_and_mariadb! {
-    a_migration_that_was_cut_off_is_finished_by_the_next,
     a_user_with_a_password_can_log_in_again_and_again,
     a_batch_that_the_server_can_not_take_is_rejected,
-}
-
-async fn a_migration_that_was_cut_off_is_finished_by_the_next(database: &Database) {
-    let store = database.migrated().await;
-    let cut_off = "DROP TABLE lockhouse_capacity_change; DELETE FROM lockhouse_schema_version";
-    database.session().await.run(cut_off).await;
-    assert_eq!(store.ready().await.unwrap_err().kind(), Kind::Schema);
-    store.migrate().await.unwrap();
-    store.ready().await.unwrap();
 }
 
 /// By TCP in the clear, where MySQL wants the password encrypted with its key, and by TLS. The

@@ -1,40 +1,17 @@
-//! Owners: their sessions, what they hold, and who ended it.
+//! Locks of owners' sessions.
 
 use std::time::{Duration, Instant};
 
-use lockhouse_core::{Command, Reply};
+use lockhouse_core::Command;
 
 use crate::database::{Database, heartbeat, on_every_server, one, owner};
 
 on_every_server! {
-    a_heartbeat_is_kept_and_the_next_one_pushes_it,
     a_session_is_locked_alone,
 }
 
 fn goodbye(of: &str) -> Command {
     Command::Goodbye { owner: owner(of) }
-}
-
-async fn a_heartbeat_is_kept_and_the_next_one_pushes_it(database: &Database) {
-    let store = database.migrated().await;
-    let mut session = database.session().await;
-    let mut last = None;
-    for ttl_ms in [60_000, 30_000, 90_000] {
-        let Ok(Reply::Heard { session: heard, .. }) =
-            one(&store, heartbeat("é", ttl_ms)).await.unwrap()
-        else {
-            panic!("a heartbeat is heard")
-        };
-        let rows = "SELECT COUNT(*) FROM lockhouse_owner_session";
-        let row = format!(
-            "{rows} WHERE owner='é' AND ttl_ms={ttl_ms} AND expires_at={}",
-            database.time(heard.expires_at)
-        );
-        assert_eq!(session.number(&row).await, 1);
-        assert_eq!(session.number(rows).await, 1);
-        assert_ne!(Some(heard.expires_at), last);
-        last = Some(heard.expires_at);
-    }
 }
 
 async fn a_session_is_locked_alone(database: &Database) {

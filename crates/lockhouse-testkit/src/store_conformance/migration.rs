@@ -1,9 +1,13 @@
 //! [`Migration`](lockhouse_core::store::Migration) and `ready`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Kind};
+use tokio::runtime::Runtime;
 use tokio::sync::Barrier;
+use tokio::time::timeout;
 
 use super::words::*;
 use crate::place::{Place, make_schema_newer};
@@ -32,6 +36,40 @@ pub async fn many_migrations_at_once_leave_one_schema(place: &Place) {
         let of_all = store.semaphores(None, &first(ALL)).await.unwrap();
         assert_eq!(of_all.len(), stores.len());
     }
+}
+
+/// Each process is ended a little later after it began to migrate than the one before it, until one is done. Most leave a part
+/// of the schema, unless the store commits a migration as a whole.
+pub async fn a_migration_finishes_one_that_was_interrupted(place: &Place) {
+    place.empty().await;
+    let (mut limit, mut left) = (Duration::ZERO, BTreeSet::new());
+    while !is_migrated_within(place, limit).await {
+        let ready = place.unmigrated_store().ready().await;
+        left.extend(ready.err().map(|error| error.to_string()));
+        limit += Duration::from_millis(1);
+    }
+    assert!(left.len() > 1 || !place.migrates_in_steps(), "{left:?}");
+    let store = place.unmigrated_store();
+    store.ready().await.unwrap();
+    let held = acquire_for("x", &["a"], Some("o"), None);
+    run(&store, [define("a", 1), heartbeat("o", 60_000), held]).await;
+    run(&store, [define("a", 2), release("x"), goodbye("o")]).await;
+    let changes = store.history(&name("a"), ALL).await.unwrap();
+    assert!(!changes.is_empty());
+    let findings = store.recount().await.unwrap().findings();
+    assert!(findings.is_empty(), "{findings:?}");
+}
+
+/// Migrates in a runtime that ends after `limit`, and with it each task of the store. Returns whether the migration was done.
+async fn is_migrated_within(place: &Place, limit: Duration) -> bool {
+    let process = Runtime::new().unwrap();
+    let store = place.unmigrated_store();
+    let migration = process.spawn(async move { store.migrate().await });
+    let migrated = timeout(limit, migration).await;
+    process.shutdown_background();
+    let Ok(migrated) = migrated else { return false };
+    migrated.unwrap().unwrap();
+    true
 }
 
 pub async fn a_migration_keeps_what_is_there(place: &Place) {

@@ -19,6 +19,7 @@ mod texts;
 mod to_end;
 mod tokens;
 mod words;
+mod writes;
 
 pub use batches::*;
 pub use counting::*;
@@ -34,6 +35,7 @@ pub use templates::*;
 pub use texts::*;
 pub use to_end::*;
 pub use tokens::*;
+pub use writes::*;
 
 use crate::conformance::rules_in;
 
@@ -47,6 +49,7 @@ macro_rules! store_conformance {
             requests_that_differ_in_every_column_are_written_by_one_batch,
             a_batch_of_the_largest_size_is_executed,
             a_batch_of_requests_on_many_semaphores_is_executed,
+            a_batch_without_changes_writes_nothing,
             an_answer_is_what_is_read_later,
             each_request_of_a_batch_has_its_own_permits,
             a_release_finds_the_semaphores_that_it_does_not_name,
@@ -76,6 +79,7 @@ macro_rules! store_conformance {
             // Upkeep: owners
             owners_of_live_requests_are_listed_once_in_byte_order,
             a_session_is_checked_again_before_its_owners_request_ends,
+            a_session_lapses_at_the_time_that_its_last_heartbeat_told,
             heartbeats_at_once_of_the_same_owners_are_all_answered,
             sessions_of_owners_are_compared_byte_by_byte,
             a_goodbye_ends_a_session_once,
@@ -118,6 +122,7 @@ macro_rules! store_conformance {
             owners_in_use_have_a_session_or_a_live_request,
             // Migration, Store::ready, Notification
             many_migrations_at_once_leave_one_schema,
+            a_migration_finishes_one_that_was_interrupted,
             a_migration_keeps_what_is_there,
             a_store_is_ready_once_it_is_migrated,
             a_schema_of_a_later_version_is_refused,
@@ -145,5 +150,6 @@ pub fn all_rules() -> Vec<String> {
         include_str!("texts.rs"),
         include_str!("to_end.rs"),
         include_str!("tokens.rs"),
+        include_str!("writes.rs"),
     ])
 }

@@ -1,9 +1,11 @@
 //! Owners: their sessions, what they hold, and who ended it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Kind, Page};
 use lockhouse_core::{Cause, EndReason, Owner, Reply};
+use tokio::time::sleep;
 
 use super::words::*;
 use crate::place::Place;
@@ -54,11 +56,45 @@ pub async fn a_session_is_checked_again_before_its_owners_request_ends(place: &P
     run(&store, [heartbeat("o", 60_000)]).await;
     assert!(!ends(&store, end("x", cause.clone())).await, "it was heard");
     run(&store, [heartbeat("o", 1)]).await;
-    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    sleep(Duration::from_millis(20)).await;
     assert!(ends(&store, end("x", cause)).await);
     let ended = request(&store, "x").await;
     assert_eq!(ended.end_reason(), Some(EndReason::OwnerDead));
     assert_eq!(ended.ended_by, None);
+}
+
+/// P10: each heartbeat sets the time at which the session lapses, to a later or an earlier one, and tells it.
+pub async fn a_session_lapses_at_the_time_that_its_last_heartbeat_told(place: &Place) {
+    let store = place.store().await;
+    let held = acquire_for("x", &["a"], Some("é"), None);
+    run(&store, [define("a", 9), held, heartbeat("é", 100)]).await;
+    run(&store, [heartbeat("é", 600_000)]).await;
+    sleep(Duration::from_millis(120)).await;
+    let cause = Cause::OwnerSilent { owner: owner("é") };
+    assert!(!ends(&store, end("x", cause.clone())).await);
+
+    let heard = outcome(&store, heartbeat("é", 300)).await.unwrap();
+    let Reply::Heard { session, began } = heard else {
+        panic!("{heard:?}")
+    };
+    assert!(!began);
+    assert_eq!(session.ttl.as_ms(), 300);
+    loop {
+        let ended = outcome(&store, end("x", cause.clone())).await.unwrap();
+        let Reply::Ended {
+            request,
+            now,
+            decided_at,
+        } = ended
+        else {
+            panic!("{ended:?}")
+        };
+        assert_eq!(now, decided_at >= session.expires_at, "{decided_at}");
+        assert_eq!(now, !request.is_live());
+        if now {
+            break;
+        }
+    }
 }
 
 /// Two transactions that insert the same session can deadlock. Then one fails, or times out before the deadlock is found.

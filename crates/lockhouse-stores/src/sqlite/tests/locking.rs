@@ -60,26 +60,3 @@ async fn the_clock_is_read_after_the_wait_for_the_lock() {
     let request = granted(waiting.await.unwrap());
     assert!(request.created_at.as_microsecond() >= released.as_microsecond());
 }
-
-#[tokio::test]
-async fn a_batch_that_changes_nothing_writes_nothing() {
-    let (place, store) = Place::migrated().await;
-    run(&store, define("a", 1)).await.unwrap().unwrap();
-    granted(run(&store, acquire("r", "a")).await);
-    let other = place.connect();
-    let version = || -> u32 {
-        other
-            .query_row("PRAGMA data_version", (), |row| row.get(0))
-            .unwrap()
-    };
-    let before = version();
-    run(&store, acquire("another", "a"))
-        .await
-        .unwrap()
-        .unwrap_err();
-    granted(run(&store, acquire("r", "a")).await);
-    run(&store, define("a", 1)).await.unwrap().unwrap();
-    assert_eq!(version(), before);
-    run(&store, define("a", 2)).await.unwrap().unwrap();
-    assert_ne!(version(), before);
-}
