@@ -32,9 +32,9 @@ use crate::rate::{Rate, Rates};
 
 /// The destination of the lines: a file, which is appended to, or the standard output.
 #[derive(Clone)]
-pub struct AuditLog(Arc<Inner>);
+pub struct AuditLog(Arc<Destination>);
 
-struct Inner {
+struct Destination {
     /// `None` for the standard output.
     path: Option<PathBuf>,
     to: Mutex<Box<dyn Write + Send>>,
@@ -72,7 +72,7 @@ impl AuditLog {
     }
 
     fn of(path: Option<PathBuf>, to: Box<dyn Write + Send>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(Destination {
             path,
             to: Mutex::new(to),
             refused: Rates::new(REFUSED, TOKENS),

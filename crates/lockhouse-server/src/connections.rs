@@ -24,7 +24,7 @@ const MOST_LONG_ANSWERS: usize = 128;
 
 /// The counts for metrics.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct ConnectionCounts {
     pub(crate) open: Gauge,
     pub(crate) evicted: Counter,
     pub(crate) waits_refused: Counter,
@@ -35,7 +35,7 @@ pub(crate) struct Connections {
     most: usize,
     waits: Arc<Semaphore>,
     long_answers: Arc<Semaphore>,
-    counts: Counts,
+    counts: ConnectionCounts,
     state: Mutex<State>,
     /// Notified when one ends or becomes idle.
     changed: Notify,
@@ -69,7 +69,7 @@ pub(crate) struct Connection {
 pub(crate) struct OpenCall(Arc<Connection>);
 
 impl Connections {
-    pub(crate) fn new(bounds: Bounds, counts: Counts) -> Arc<Self> {
+    pub(crate) fn new(bounds: Bounds, counts: ConnectionCounts) -> Arc<Self> {
         Arc::new(Self {
             most: bounds.connections,
             waits: Arc::new(Semaphore::new(bounds.waits)),
@@ -256,7 +256,7 @@ mod tests {
             connections: MANY,
             waits: 1,
         };
-        let connections = Connections::new(bounds, Counts::default());
+        let connections = Connections::new(bounds, ConnectionCounts::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut pairs = Vec::new();

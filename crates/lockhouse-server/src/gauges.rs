@@ -28,7 +28,7 @@ const BUSIEST: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Named {
+struct SemaphoreLabel {
     semaphore: String,
 }
 
@@ -38,15 +38,15 @@ pub(crate) async fn encode(
     lockhouse: &Lockhouse,
     prefixes: &Arc<[String]>,
 ) -> fmt::Result {
-    let [capacity, in_use, waiting] = [(); 3].map(|()| Family::<Named, Gauge>::default());
+    let [capacity, in_use, waiting] = [(); 3].map(|()| Family::<SemaphoreLabel, Gauge>::default());
     let reachable = Gauge::<i64>::default();
     if let Ok(Ok(shown)) = timeout(PATIENCE, shown(lockhouse, prefixes)).await {
         reachable.set(1);
         for status in shown.unwrap_or_default() {
-            let of = Named {
+            let of = SemaphoreLabel {
                 semaphore: status.semaphore.name.to_string(),
             };
-            let set = |family: &Family<Named, Gauge>, value: u32| {
+            let set = |family: &Family<SemaphoreLabel, Gauge>, value: u32| {
                 family.get_or_create(&of).set(value.into());
             };
             set(&capacity, status.semaphore.capacity.value());

@@ -20,10 +20,10 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// Whether the store answers.
 #[derive(Clone, Debug)]
-pub(crate) struct Readiness(Arc<Inner>);
+pub(crate) struct Readiness(Arc<Checks>);
 
 #[derive(Debug)]
-struct Inner {
+struct Checks {
     lockhouse: Lockhouse,
     last: Mutex<Option<Check>>,
 }
@@ -40,7 +40,7 @@ type Check = watch::Receiver<Option<Checked>>;
 
 impl Readiness {
     pub(crate) fn new(lockhouse: Lockhouse) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(Checks {
             lockhouse,
             last: Mutex::default(),
         }))

@@ -22,10 +22,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::connections::Counts;
+use crate::connections::ConnectionCounts;
 use crate::failure::Failure;
+use crate::shares::ShareCounts;
 use crate::store_metrics::StoreMetrics;
-use crate::{gauges, shares, text_format};
+use crate::{gauges, text_format};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -55,8 +56,8 @@ pub(crate) struct Metrics {
     waits: Histogram,
     holds: Histogram,
     upkeep_failing: Gauge,
-    connections: Counts,
-    shares: shares::Counts,
+    connections: ConnectionCounts,
+    shares: ShareCounts,
     /// The prefixes of the semaphores that have gauges.
     prefixes: Arc<[String]>,
     store: Option<StoreMetrics>,
@@ -133,7 +134,7 @@ impl Metrics {
             Unit::Seconds,
             durations.clone(),
         );
-        let connections = Counts::default();
+        let connections = ConnectionCounts::default();
         http.register("connections", "Open connections", connections.open.clone());
         http.register(
             "connections_evicted",
@@ -145,7 +146,7 @@ impl Metrics {
             "Waiting calls that were refused, since too many connections, or too many calls of their token, waited",
             connections.waits_refused.clone(),
         );
-        let shares = shares::Counts {
+        let shares = ShareCounts {
             queued: Gauge::default(),
             waits_refused: connections.waits_refused.clone(),
         };
@@ -170,12 +171,12 @@ impl Metrics {
     }
 
     /// The counts of the connections.
-    pub(crate) fn connections(&self) -> Counts {
+    pub(crate) fn connections(&self) -> ConnectionCounts {
         self.connections.clone()
     }
 
     /// The counts of the tokens' shares.
-    pub(crate) fn shares(&self) -> shares::Counts {
+    pub(crate) fn shares(&self) -> ShareCounts {
         self.shares.clone()
     }
 }

@@ -34,7 +34,7 @@ const BEGINS: Duration = Duration::from_millis(100);
 
 /// The counts for metrics.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct ShareCounts {
     pub(crate) queued: Gauge,
     pub(crate) waits_refused: Counter,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Shares {
     calls: usize,
     /// The calls of each token that has some.
     of: Mutex<HashMap<Name, Share>>,
-    counts: Counts,
+    counts: ShareCounts,
 }
 
 type Name = Arc<str>;
@@ -86,7 +86,7 @@ struct InFlight {
 pub(crate) struct Admitted(Option<Arc<Mutex<Option<InFlight>>>>);
 
 impl Shares {
-    pub(crate) fn new(waits: usize, calls: usize, counts: Counts) -> Arc<Self> {
+    pub(crate) fn new(waits: usize, calls: usize, counts: ShareCounts) -> Arc<Self> {
         Arc::new(Self {
             waits,
             calls,
@@ -300,7 +300,7 @@ mod tests {
     use tokio::time::timeout;
 
     fn shares(waits: usize, calls: usize) -> Arc<Shares> {
-        Shares::new(waits, calls, Counts::default())
+        Shares::new(waits, calls, ShareCounts::default())
     }
 
     /// Whether a call of `name` has to queue.

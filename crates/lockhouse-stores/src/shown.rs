@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 const MOST_BYTES: usize = 256 * 1024;
 
 #[derive(Deserialize, Serialize)]
-struct Row {
+struct StoredWaiter {
     id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
@@ -57,8 +57,8 @@ fn text(waiters: &[ShownWaiter]) -> String {
     text + "]"
 }
 
-fn row(waiter: &ShownWaiter) -> Row {
-    Row {
+fn row(waiter: &ShownWaiter) -> StoredWaiter {
+    StoredWaiter {
         id: waiter.external_id.to_string(),
         owner: waiter.owner.as_ref().map(|owner| owner.as_str().to_owned()),
         count: waiter.count.value(),
@@ -71,7 +71,7 @@ fn row(waiter: &ShownWaiter) -> Row {
 /// The waiters of `text`, which was written at `written`. Malformed ones are left out: only the
 /// list depends on them.
 pub(crate) fn parse(text: &str, written: Timestamp) -> Vec<Waiter> {
-    let rows: Vec<Row> = serde_json::from_str(text).unwrap_or_else(|error| {
+    let rows: Vec<StoredWaiter> = serde_json::from_str(text).unwrap_or_else(|error| {
         tracing::warn!(%error, "a list of waiters in the database is malformed");
         Vec::new()
     });
@@ -79,7 +79,7 @@ pub(crate) fn parse(text: &str, written: Timestamp) -> Vec<Waiter> {
     waiters.filter_map(Result::ok).collect()
 }
 
-fn waiter(row: Row, written: Timestamp) -> Result<Waiter, Invalid> {
+fn waiter(row: StoredWaiter, written: Timestamp) -> Result<Waiter, Invalid> {
     let lacks = row.lacks.iter().map(SemaphoreName::stored);
     let waiter = ShownWaiter {
         external_id: ExternalId::parse(&row.id)?,

@@ -27,7 +27,7 @@ pub(crate) struct Walk {
 /// Adjacent entries of the index, to be read in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    pub(crate) range: Range,
+    pub(crate) range: IndexRange,
     /// The semaphore among whose permits to look each request up, if any.
     pub(crate) holds: Option<u64>,
     /// The most entries.
@@ -36,7 +36,7 @@ pub struct Stretch {
 
 /// Where in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Range {
+pub(crate) enum IndexRange {
     /// In a group, after a row.
     In { group: u64, after: u64 },
     /// In this group and the later ones.
@@ -45,7 +45,7 @@ pub(crate) enum Range {
 
 /// An entry of the index that was read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct IndexEntry {
     pub(crate) at: Cursor,
     /// Whether it holds the semaphore that was to be looked up. True if there was none.
     pub(crate) holds: bool,
@@ -64,21 +64,21 @@ impl Walk {
         let after = page.after;
         let stretches = match on {
             None => match after {
-                None => vec![stretch(Range::From { group: SEVERAL })],
+                None => vec![stretch(IndexRange::From { group: SEVERAL })],
                 Some(Cursor { group, row }) => vec![
-                    stretch(Range::In { group, after: row }),
-                    stretch(Range::From {
+                    stretch(IndexRange::In { group, after: row }),
+                    stretch(IndexRange::From {
                         group: group.saturating_add(1).min(i64::MAX as u64),
                     }),
                 ],
             },
             Some(on) => {
-                let own = |after| stretch(Range::In { group: on, after });
+                let own = |after| stretch(IndexRange::In { group: on, after });
                 match after.filter(|after| after.group != SEVERAL) {
                     Some(after) => vec![own(after.row)],
                     None => {
                         let after = after.map_or(0, |after| after.row);
-                        let range = Range::In {
+                        let range = IndexRange::In {
                             group: SEVERAL,
                             after,
                         };
@@ -104,13 +104,13 @@ impl Walk {
     /// each stretch. If a stretch was not read to its end, later stretches do not count.
     pub(crate) fn page(
         &self,
-        found: impl IntoIterator<Item = Vec<Entry>>,
+        found: impl IntoIterator<Item = Vec<IndexEntry>>,
     ) -> (Vec<u64>, Option<Cursor>) {
         let mut ids = Vec::new();
         let mut looked_to = self.page.after;
         for (stretch, entries) in self.stretches.iter().zip(found) {
             let is_cut = entries.len() >= stretch.limit;
-            for Entry { at, holds } in entries {
+            for IndexEntry { at, holds } in entries {
                 if holds && ids.len() == self.page.limit as usize {
                     return (ids, looked_to);
                 }
@@ -140,12 +140,12 @@ mod tests {
         let mut after = None;
         loop {
             let walk = Walk::new(on, &Page { after, limit });
-            let read = |stretch: &Stretch| -> Vec<Entry> {
+            let read = |stretch: &Stretch| -> Vec<IndexEntry> {
                 let is_in = |(group, row): &&(u64, u64)| match stretch.range {
-                    Range::In { group: of, after } => *group == of && *row > after,
-                    Range::From { group: from } => *group >= from,
+                    IndexRange::In { group: of, after } => *group == of && *row > after,
+                    IndexRange::From { group: from } => *group >= from,
                 };
-                let entry = |&(group, row): &(u64, u64)| Entry {
+                let entry = |&(group, row): &(u64, u64)| IndexEntry {
                     at: Cursor { group, row },
                     holds: stretch.holds.is_none() || row % 50 == 0,
                 };
@@ -197,7 +197,7 @@ mod tests {
             after: None,
             limit: 2,
         };
-        let found = live.iter().map(|&(group, row)| Entry {
+        let found = live.iter().map(|&(group, row)| IndexEntry {
             at: Cursor { group, row },
             holds: true,
         });

@@ -28,10 +28,10 @@ const AGAIN: Duration = Duration::from_millis(250);
 
 /// The cache of tokens.
 #[derive(Clone, Debug)]
-pub(crate) struct Known(Arc<Inner>);
+pub(crate) struct Known(Arc<Cache>);
 
 #[derive(Debug)]
-struct Inner {
+struct Cache {
     lockhouse: Lockhouse,
     list: RwLock<Option<Arc<List>>>,
     /// Locked during a read; the time of the last failed one.
@@ -51,7 +51,7 @@ pub(crate) struct List {
 
 impl Known {
     pub(crate) fn new(lockhouse: Lockhouse) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(Cache {
             lockhouse,
             list: RwLock::default(),
             reading: Mutex::default(),

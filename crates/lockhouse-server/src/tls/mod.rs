@@ -50,10 +50,10 @@ pub struct TlsFiles {
 
 /// The server's certificate and key, read from files.
 #[derive(Clone, Debug)]
-pub struct Tls(Arc<Inner>);
+pub struct Tls(Arc<Credentials>);
 
 #[derive(Debug)]
-struct Inner {
+struct Credentials {
     files: TlsFiles,
     config: RwLock<Config>,
     /// The contents in use.
@@ -84,7 +84,7 @@ impl Tls {
     pub fn load(files: TlsFiles) -> io::Result<Self> {
         let contents = files.read()?;
         let config = RwLock::new(files.config(&contents)?);
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(Credentials {
             files,
             config,
             used: Mutex::new(contents),

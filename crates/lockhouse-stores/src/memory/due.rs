@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockhouse_core::store::Due;
 use lockhouse_core::{ExternalId, Owner, OwnerSession, Request, SemaphoreName, Timestamp};
 
-type Ids = BTreeSet<ExternalId>;
+type ExternalIds = BTreeSet<ExternalId>;
 
 /// Indexes of the live requests, one for each reason to end.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     /// For each semaphore, its requests with a TTL, by their expiry.
-    expiring: BTreeMap<SemaphoreName, BTreeMap<Timestamp, Ids>>,
+    expiring: BTreeMap<SemaphoreName, BTreeMap<Timestamp, ExternalIds>>,
     /// For each semaphore, its requests with an owner.
-    owned: BTreeMap<SemaphoreName, BTreeMap<Owner, Ids>>,
+    owned: BTreeMap<SemaphoreName, BTreeMap<Owner, ExternalIds>>,
     /// All requests of each owner.
-    of: BTreeMap<Owner, Ids>,
+    of: BTreeMap<Owner, ExternalIds>,
     /// Sessions, by when they lapse.
     sessions: BTreeMap<Timestamp, BTreeSet<Owner>>,
 }
@@ -67,7 +67,7 @@ impl Live {
     }
 
     /// The ids of the requests that are due at `now`.
-    pub(super) fn due(&self, which: Due<'_>, now: Timestamp) -> Ids {
+    pub(super) fn due(&self, which: Due<'_>, now: Timestamp) -> ExternalIds {
         match which {
             Due::OwnedBy(owner) => self.of.get(owner).cloned().unwrap_or_default(),
             Due::Lapsed { on: Some(on) } => on
@@ -83,10 +83,10 @@ impl Live {
         }
     }
 
-    fn lapsed_on(&self, name: &SemaphoreName, now: Timestamp) -> Ids {
+    fn lapsed_on(&self, name: &SemaphoreName, now: Timestamp) -> ExternalIds {
         let expiring = self.expiring.get(name).into_iter();
         let expired = expiring.flat_map(|on| on.range(..=now));
-        let mut ids: Ids = expired.flat_map(|(_, ids)| ids).cloned().collect();
+        let mut ids: ExternalIds = expired.flat_map(|(_, ids)| ids).cloned().collect();
         if let Some(owned) = self.owned.get(name) {
             let silent = self.silent(now).filter_map(|owner| owned.get(owner));
             ids.extend(silent.flatten().cloned());

@@ -1,10 +1,10 @@
 //! A store in this process's memory, for tests and experiments. Its content is lost on exit.
 
 mod due;
+mod grant_order;
 mod rows;
 mod templates;
 mod transaction;
-mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

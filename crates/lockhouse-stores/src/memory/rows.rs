@@ -11,7 +11,7 @@ use lockhouse_core::{
 };
 
 use super::due::Live;
-use super::walk::Walk;
+use super::grant_order::GrantOrder;
 use crate::time::before;
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Rows {
     pub(super) owners: BTreeMap<Owner, OwnerSession>,
     pub(super) templates: BTreeMap<Pattern, Template>,
     live: Live,
-    walk: Walk,
+    order: GrantOrder,
 }
 
 impl Rows {
@@ -61,7 +61,7 @@ impl Rows {
         for request in changes.granted {
             if request.is_live() {
                 self.live.add(&request);
-                self.walk.add(&request);
+                self.order.add(&request);
             }
             self.requests.insert(request.external_id.clone(), request);
         }
@@ -75,7 +75,7 @@ impl Rows {
         for ended in changes.ended {
             if let Some(request) = self.requests.get_mut(&ended.external_id) {
                 self.live.remove(request);
-                self.walk.remove(request);
+                self.order.remove(request);
                 ended.apply(request);
             }
         }
@@ -97,7 +97,7 @@ impl Rows {
 
     /// A page of the live requests, from the oldest on.
     pub(super) fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Held {
-        let (ids, next) = self.walk.page(of, page, |id| {
+        let (ids, next) = self.order.page(of, page, |id| {
             let request = self.requests.get(id);
             request.is_some_and(|request| of.include(request))
         });

@@ -7,7 +7,7 @@ use lockhouse_core::Owner;
 use super::read::with_permits;
 use super::sql::Text;
 use crate::sql::{Script, list};
-use crate::walk::{Range, Stretch};
+use crate::walk::{IndexRange, Stretch};
 
 /// The SELECT of the entries of `stretch`.
 pub(super) fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
@@ -16,8 +16,8 @@ pub(super) fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
         None => ("walk", "r.state='ACQUIRED'".to_owned()),
     };
     let range = match stretch.range {
-        Range::In { group, after } => format!("r.only_semaphore_id={group} AND r.id>{after}"),
-        Range::From { group } => format!("r.only_semaphore_id>={group}"),
+        IndexRange::In { group, after } => format!("r.only_semaphore_id={group} AND r.id>{after}"),
+        IndexRange::From { group } => format!("r.only_semaphore_id>={group}"),
     };
     let holds = match stretch.holds {
         Some(id) => format!(

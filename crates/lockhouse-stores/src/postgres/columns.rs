@@ -15,7 +15,7 @@ use crate::sql::{hex, list};
 
 /// The columns and the rows of an INSERT.
 #[derive(Debug, Default)]
-pub(super) struct Columns {
+pub(super) struct InsertColumns {
     names: String,
     selected: String,
     arrays: String,
@@ -43,7 +43,7 @@ pub(super) trait Value: PartialEq {
     }
 }
 
-impl Columns {
+impl InsertColumns {
     /// Adds the column `name`. All columns have as many values. The first is an array if there are several rows.
     pub(super) fn add<V: Value>(
         &mut self,
@@ -97,7 +97,7 @@ fn separate(list: &mut String) {
     }
 }
 
-impl Display for Columns {
+impl Display for InsertColumns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             names,
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_column_of_one_value_is_a_constant() {
-        let mut columns = Columns::default();
+        let mut columns = InsertColumns::default();
         columns.add("count", [Some(7), Some(7)]);
         columns.add("owner", [Some("job"), Some("job")]);
         columns.add("expires_at", [None::<Timestamp>; 2]);
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn one_row_needs_no_array() {
-        let mut columns = Columns::default();
+        let mut columns = InsertColumns::default();
         columns.add("count", [Some(7)]);
         columns.add("created_at", [Some(Timestamp::UNIX_EPOCH)]);
         assert_eq!(

@@ -4,7 +4,7 @@ use lockhouse_core::store::Error;
 use lockhouse_core::{Changes, EndReason, Owner, Request, Semaphore, Slots, Ttl};
 
 use super::PostgresServer;
-use super::columns::Columns;
+use super::columns::InsertColumns;
 use super::notifier;
 use super::sql::{Text, Time};
 use crate::sql::{RowIds, Script, list, values};
@@ -85,13 +85,13 @@ pub(super) fn script(
     Ok(script)
 }
 
-fn requests(granted: &[Request], rows: &RowIds) -> Result<Columns, Error> {
+fn requests(granted: &[Request], rows: &RowIds) -> Result<InsertColumns, Error> {
     let all = || granted.iter();
     let ids = all().map(|request| rows.request(&request.external_id));
     let ids: Vec<_> = ids.collect::<Result<_, Error>>()?;
     let only = all().map(|request| values::only_semaphore(request, rows));
     let only: Vec<_> = only.collect::<Result<_, Error>>()?;
-    let mut columns = Columns::default();
+    let mut columns = InsertColumns::default();
     columns.add("id", ids.into_iter().map(Some));
     columns.add(
         "external_id",
@@ -121,7 +121,7 @@ fn requests(granted: &[Request], rows: &RowIds) -> Result<Columns, Error> {
     Ok(columns)
 }
 
-fn permits(granted: &[Request], rows: &RowIds) -> Result<Columns, Error> {
+fn permits(granted: &[Request], rows: &RowIds) -> Result<InsertColumns, Error> {
     let permits = || granted.iter().flat_map(|request| &request.permits);
     let mut ids = Vec::new();
     for request in granted {
@@ -132,7 +132,7 @@ fn permits(granted: &[Request], rows: &RowIds) -> Result<Columns, Error> {
     let semaphores: Vec<_> = semaphores.collect::<Result<_, Error>>()?;
     let slots = permits().map(|permit| permit.slots.as_ref().map(Slots::to_string));
     let slots: Vec<_> = slots.collect();
-    let mut columns = Columns::default();
+    let mut columns = InsertColumns::default();
     columns.add("permit_request_id", ids);
     columns.add("semaphore_id", semaphores.into_iter().map(Some));
     columns.add(
@@ -144,7 +144,7 @@ fn permits(granted: &[Request], rows: &RowIds) -> Result<Columns, Error> {
     Ok(columns)
 }
 
-fn semaphores(semaphores: &[Semaphore], rows: &RowIds) -> Result<Columns, Error> {
+fn semaphores(semaphores: &[Semaphore], rows: &RowIds) -> Result<InsertColumns, Error> {
     let all = || semaphores.iter();
     let ids = all().map(|semaphore| rows.semaphore(&semaphore.name));
     let ids: Vec<_> = ids.collect::<Result<_, Error>>()?;
@@ -152,7 +152,7 @@ fn semaphores(semaphores: &[Semaphore], rows: &RowIds) -> Result<Columns, Error>
     let lines: Vec<_> = all().map(|semaphore| semaphore.line.to_string()).collect();
     let slots = all().map(|semaphore| semaphore.slots.as_ref().map(Slots::to_string));
     let slots: Vec<_> = slots.collect();
-    let mut columns = Columns::default();
+    let mut columns = InsertColumns::default();
     columns.add("id", ids.into_iter().map(Some));
     columns.add("name", all().map(|semaphore| Some(semaphore.name.as_str())));
     columns.add(

@@ -9,7 +9,7 @@ use lockhouse_core::Owner;
 use super::read::with_permits;
 use super::sql::Text;
 use crate::sql::{Script, list};
-use crate::walk::{Range, Stretch};
+use crate::walk::{IndexRange, Stretch};
 
 /// The SELECT of the entries of `stretch`.
 pub(super) fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
@@ -18,11 +18,11 @@ pub(super) fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
         None => "r.released_at IS NULL".to_owned(),
     };
     let range = match stretch.range {
-        Range::In { group, after } => format!(
+        IndexRange::In { group, after } => format!(
             "(r.only_semaphore_id,r.id)>({group},{after}) AND (r.only_semaphore_id,r.id)<=({group},{})",
             i64::MAX
         ),
-        Range::From { group } => format!("r.only_semaphore_id>={group}"),
+        IndexRange::From { group } => format!("r.only_semaphore_id>={group}"),
     };
     // Not EXISTS: for that the server may read all permits of the semaphore.
     let holds = match stretch.holds {

@@ -61,8 +61,8 @@ impl Keys {
         self.each("o", owner.as_str())
     }
 
-    fn entry(&self, set: &str, score: Score, member: impl ToString) -> Entry {
-        Entry {
+    fn entry(&self, set: &str, score: Score, member: impl ToString) -> SetEntry {
+        SetEntry {
             key: self.of(set),
             score,
             member: member.to_string(),
@@ -70,11 +70,16 @@ impl Keys {
     }
 
     /// The entry by which a refusal on the semaphore `name` finds the request `id` once it has lapsed.
-    pub(super) fn expiring(&self, name: &SemaphoreName, at: Timestamp, id: &ExternalId) -> Entry {
+    pub(super) fn expiring(
+        &self,
+        name: &SemaphoreName,
+        at: Timestamp,
+        id: &ExternalId,
+    ) -> SetEntry {
         self.entry(&format!("expiring:{name}"), Score::At(at), id)
     }
 
-    pub(super) fn of_semaphore(&self, semaphore: &Semaphore) -> Vec<Entry> {
+    pub(super) fn of_semaphore(&self, semaphore: &Semaphore) -> Vec<SetEntry> {
         let mut entries = vec![self.entry("ever", Score::Bytes, &semaphore.name)];
         if semaphore.exists() {
             entries.push(self.entry("names", Score::Bytes, &semaphore.name));
@@ -100,7 +105,7 @@ impl Keys {
         entries
     }
 
-    pub(super) fn of_request(&self, request: &Request) -> Vec<Entry> {
+    pub(super) fn of_request(&self, request: &Request) -> Vec<SetEntry> {
         let id = &request.external_id;
         if let Some(at) = request.released_at() {
             return vec![self.entry("ended", Score::At(at), id)];
@@ -127,13 +132,13 @@ impl Keys {
         entries
     }
 
-    pub(super) fn of_session(&self, session: &OwnerSession) -> Entry {
+    pub(super) fn of_session(&self, session: &OwnerSession) -> SetEntry {
         let owner = session.owner.as_str();
         self.entry("sessions", Score::At(session.expires_at), owner)
     }
 
     /// The entries of a change, which is kept as `row`.
-    pub(super) fn of_change(&self, change: &CapacityChange, row: &str) -> [Entry; 2] {
+    pub(super) fn of_change(&self, change: &CapacityChange, row: &str) -> [SetEntry; 2] {
         let name = &change.semaphore;
         let at = Score::At(change.changed_at);
         [
@@ -145,7 +150,7 @@ impl Keys {
 
 /// An entry of a sorted set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct SetEntry {
     pub(super) key: String,
     pub(super) score: Score,
     pub(super) member: String,

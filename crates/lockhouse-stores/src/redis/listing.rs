@@ -5,7 +5,7 @@ use lockhouse_core::store::{Cursor, Error, Held, Holders, Listing, Page};
 use lockhouse_core::{CapacityChange, NamePrefix, Request, Semaphore, SemaphoreName};
 
 use super::Redis;
-use super::rows::{self, Range};
+use super::rows::{self, SetRange};
 
 /// How many requests a page reads at most when it has to filter them.
 const LOOKED_AT: usize = 1_000;
@@ -44,7 +44,7 @@ impl Listing for Redis {
             }
         };
         let mut looked_to = page.after.map_or(0, |after| after.row);
-        let range = Range::of_scores(format!("({looked_to}"), "+inf");
+        let range = SetRange::of_scores(format!("({looked_to}"), "+inf");
         let mut held = Held::default();
         // One row more, to see whether another page follows.
         let (numbers, found) = self.find("r", &set, &range, most + 1).await?;
@@ -94,7 +94,7 @@ impl Redis {
         };
         // No UTF-8 has this byte.
         let to = [b"(", prefix.as_bytes(), b"\xff"].concat();
-        let range = Range::of_bytes(from, to);
+        let range = SetRange::of_bytes(from, to);
         let (_, found) = self.find("s", set, &range, page.limit as usize).await?;
         rows::all(found)
     }

@@ -11,7 +11,7 @@ use lockhouse_core::store::Error;
 use lockhouse_core::{Epoch, Semaphore, Timestamp};
 
 use super::Redis;
-use super::rows::{self, Range};
+use super::rows::{self, SetRange};
 use super::writes::Writes;
 use crate::time::before;
 
@@ -25,7 +25,7 @@ impl Redis {
     /// ended before `age`, since the permits of that request name their semaphores.
     pub(super) async fn purge_semaphores(&self, age: Duration, limit: u32) -> Result<u64, Error> {
         let cutoff = before(self.now().await?, age);
-        let old = Range::of_scores("-inf", cutoff.as_microsecond());
+        let old = SetRange::of_scores("-inf", cutoff.as_microsecond());
         let (ended, _) = self.find("r", "ended", &old, 1).await?;
         if !ended.is_empty() {
             return Ok(0);

@@ -14,8 +14,8 @@ use lockhouse_core::{ExternalId, Recount, Recounted, Request, Semaphore, Semapho
 use redis::Script;
 
 use super::Redis;
-use super::keys::Entry;
-use super::rows::{self, Loaded, Row};
+use super::keys::SetEntry;
+use super::rows::{self, ReadRows, Row};
 use super::writes::Writes;
 
 static SCAN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/scan.lua")));
@@ -51,7 +51,7 @@ struct Counted {
     row: Row,
     recounted: Recounted,
     /// The entries that are missing in the set by which a refusal finds lapsed requests.
-    misfiled: Vec<Entry>,
+    misfiled: Vec<SetEntry>,
 }
 
 impl Redis {
@@ -88,10 +88,10 @@ impl Redis {
             let mut writes = Writes::default();
             writes.set(self.keys.semaphore(name), &is);
             writes.index(&[], &counted.misfiled);
-            let read = Loaded {
+            let read = ReadRows {
                 keys: vec![self.keys.semaphore(name)],
                 values: vec![counted.row],
-                ..Loaded::default()
+                ..ReadRows::default()
             };
             Ok((Some(was), Some((read, writes))))
         })

@@ -21,21 +21,21 @@ pub(super) type Row = Vec<u8>;
 
 /// The rows of some keys, all read at one moment.
 #[derive(Default)]
-pub(super) struct Loaded {
+pub(super) struct ReadRows {
     pub(super) at: Timestamp,
     pub(super) keys: Vec<String>,
     pub(super) values: Vec<Row>,
 }
 
 /// A part of a sorted set.
-pub(super) struct Range {
+pub(super) struct SetRange {
     /// `BYSCORE` or `BYLEX`.
     by: &'static str,
     from: Vec<u8>,
     to: Vec<u8>,
 }
 
-impl Range {
+impl SetRange {
     pub(super) fn of_scores(from: impl ToString, to: impl ToString) -> Self {
         let (from, to) = (from.to_string().into(), to.to_string().into());
         let by = "BYSCORE";
@@ -53,7 +53,7 @@ impl Redis {
     pub(super) async fn load(
         &self,
         keys: impl IntoIterator<Item = String>,
-    ) -> Result<Loaded, Error> {
+    ) -> Result<ReadRows, Error> {
         let keys: Vec<_> = keys.into_iter().collect();
         let mut script = LOAD.key(self.keys.of("schema"));
         let script = script.key(&keys);
@@ -61,7 +61,7 @@ impl Redis {
         let schema = values.remove(0);
         if schema == SCHEMA.to_string().as_bytes() {
             let at = time(us)?;
-            return Ok(Loaded { at, keys, values });
+            return Ok(ReadRows { at, keys, values });
         }
         let at = &self.connections.display;
         let problem = match String::from_utf8_lossy(&schema).as_ref() {
@@ -83,7 +83,7 @@ impl Redis {
         &self,
         kind: &str,
         set: &str,
-        range: &Range,
+        range: &SetRange,
         limit: usize,
     ) -> Result<(Vec<f64>, Vec<Row>), Error> {
         let mut script = FIND.key(self.keys.of(set));

@@ -6,7 +6,7 @@ use lockhouse_core::store::{Error, Page, Templates};
 use lockhouse_core::{Pattern, Semaphore, SemaphoreName, Template, TemplateDefinition};
 
 use super::Redis;
-use super::rows::{self, Range};
+use super::rows::{self, SetRange};
 use super::writes::Listed;
 use crate::lists;
 
@@ -47,9 +47,9 @@ impl Templates for Redis {
         let idle_since = template.idle_since(self.now().await?).as_microsecond();
         let capacity = format!("({}", template.capacity);
         let ranges = [
-            ("made", Range::of_scores("-inf", &capacity)),
-            ("made", Range::of_scores(&capacity, "+inf")),
-            ("unused", Range::of_scores("-inf", idle_since)),
+            ("made", SetRange::of_scores("-inf", &capacity)),
+            ("made", SetRange::of_scores(&capacity, "+inf")),
+            ("unused", SetRange::of_scores("-inf", idle_since)),
         ];
         let mut names = Vec::new();
         for (kind, range) in ranges {

@@ -32,7 +32,7 @@ pub(super) struct RedisTransaction<'a> {
     store: &'a Redis,
     deadline: Instant,
     conflicts: u32,
-    read: rows::Loaded,
+    read: rows::ReadRows,
     semaphores: BTreeMap<SemaphoreName, Semaphore>,
     requests: BTreeMap<ExternalId, Request>,
 }
@@ -43,7 +43,7 @@ impl<'a> RedisTransaction<'a> {
             store,
             deadline: Instant::now() + WORK,
             conflicts: 0,
-            read: rows::Loaded::default(),
+            read: rows::ReadRows::default(),
             semaphores: BTreeMap::new(),
             requests: BTreeMap::new(),
         }

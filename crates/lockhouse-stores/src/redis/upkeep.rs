@@ -9,7 +9,7 @@ use lockhouse_core::{Owner, OwnerSession, Recount, Request, Semaphore, Semaphore
 use redis::Script;
 
 use super::Redis;
-use super::rows::{self, Range, Row};
+use super::rows::{self, Row, SetRange};
 use crate::time::before;
 
 static DUE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/due.lua")));
@@ -32,14 +32,14 @@ impl Upkeep for Redis {
         let after = page.after.map_or("-inf".to_owned(), |after| {
             format!("({}", after.as_microsecond())
         });
-        let range = Range::of_scores(&after, cutoff);
+        let range = SetRange::of_scores(&after, cutoff);
         let (times, mut found) = self.find("r", "lasting", &range, limit).await?;
         let mut looked_to = None;
         if let Some(last) = times.get(limit.saturating_sub(1)) {
             let last = *last as i64;
             looked_to = Some(rows::time(last)?);
             // All requests of that moment, however many.
-            let range = Range::of_scores(&after, last);
+            let range = SetRange::of_scores(&after, last);
             (_, found) = self.find("r", "lasting", &range, usize::MAX >> 1).await?;
         }
         let mut requests: Vec<Request> = rows::all(found)?;
@@ -97,7 +97,7 @@ impl Redis {
     /// Live requests of `owner`.
     pub(super) async fn owned_by(&self, owner: &Owner, limit: u32) -> Result<Vec<Request>, Error> {
         let owner = owner.as_str();
-        let range = Range::of_bytes(format!("[{owner}\0"), format!("({owner}\x01"));
+        let range = SetRange::of_bytes(format!("[{owner}\0"), format!("({owner}\x01"));
         let (_, found) = self.find("r", "owned", &range, limit as usize).await?;
         rows::all(found)
     }

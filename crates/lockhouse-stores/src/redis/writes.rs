@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Redis;
-use super::keys::{Entry, Score};
-use super::rows::{self, Loaded};
+use super::keys::{Score, SetEntry};
+use super::rows::{self, ReadRows};
 
 /// For ends and renewals, which a server must save even if its memory is full.
 static SAVE: LazyLock<Script> = LazyLock::new(|| Script::new(SCRIPT));
@@ -55,17 +55,17 @@ impl Writes {
 
     /// Replaces the index entries `were` of a row by the entries `are`. A new entry that is sorted by the number of a grant or
     /// change gets the next number.
-    pub(super) fn index(&mut self, were: &[Entry], are: &[Entry]) {
-        for Entry { key, member, .. } in were {
-            let is_left = |is: &Entry| is.key == *key && is.member == *member;
+    pub(super) fn index(&mut self, were: &[SetEntry], are: &[SetEntry]) {
+        for SetEntry { key, member, .. } in were {
+            let is_left = |is: &SetEntry| is.key == *key && is.member == *member;
             if !are.iter().any(is_left) {
                 self.add(["ZREM", key, member]);
             }
         }
-        let is_new = |entry: &&Entry| !were.contains(entry);
+        let is_new = |entry: &&SetEntry| !were.contains(entry);
         let new = || are.iter().filter(is_new);
         self.numbers += usize::from(new().any(|entry| entry.score == Score::Number));
-        for Entry { key, score, member } in new() {
+        for SetEntry { key, score, member } in new() {
             match score {
                 Score::At(at) => self.add(["ZADD", key, &at.as_microsecond().to_string(), member]),
                 Score::Count(count) => self.add(["ZADD", key, &count.to_string(), member]),
@@ -89,7 +89,7 @@ pub(super) trait Listed: Clone + PartialEq + Serialize + DeserializeOwned {
 
 impl Redis {
     /// The rows of a list, by their key.
-    pub(super) async fn all<T: Listed>(&self) -> Result<(BTreeMap<T::Key, T>, Loaded), Error> {
+    pub(super) async fn all<T: Listed>(&self) -> Result<(BTreeMap<T::Key, T>, ReadRows), Error> {
         let read = self.load([self.keys.of(T::LIST)]).await?;
         let lists: Vec<Vec<T>> = rows::all(&read.values)?;
         let rows = lists.into_iter().flatten();
@@ -125,7 +125,7 @@ impl Redis {
         edit: impl Fn() -> F,
     ) -> Result<R, Error>
     where
-        F: Future<Output = Result<(R, Option<(Loaded, Writes)>), Error>>,
+        F: Future<Output = Result<(R, Option<(ReadRows, Writes)>), Error>>,
     {
         for _ in 0..TRIES {
             let (result, edited) = edit().await?;
@@ -144,7 +144,7 @@ impl Redis {
     /// time is later than `latest`.
     pub(super) async fn save(
         &self,
-        read: Loaded,
+        read: ReadRows,
         latest: Timestamp,
         writes: Writes,
         context: &str,

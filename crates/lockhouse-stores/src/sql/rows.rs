@@ -11,7 +11,7 @@ use lockhouse_core::{
 };
 use sqlx::{Column as _, ColumnIndex, Decode, Row};
 
-use crate::walk::Entry;
+use crate::walk::IndexEntry;
 
 /// A row whose columns are text or NULL.
 pub trait TextRow: Send + Sync {
@@ -230,14 +230,14 @@ pub(crate) fn last_fence(row: &impl TextRow) -> Result<(u64, u64), Error> {
 
 /// An entry of an index of live requests: the semaphore that the request holds alone, its id, and 1
 /// if it matches the filter.
-pub(crate) fn entry(row: &impl TextRow) -> Result<Entry, Error> {
+pub(crate) fn entry(row: &impl TextRow) -> Result<IndexEntry, Error> {
     let columns = Columns(row);
     let at = Cursor {
         group: columns.parsed(0)?,
         row: columns.parsed(1)?,
     };
     let holds = columns.nullable(2)?.is_some();
-    Ok(Entry { at, holds })
+    Ok(IndexEntry { at, holds })
 }
 
 /// The process that published waiters, the waiters as JSON, and when it wrote them.

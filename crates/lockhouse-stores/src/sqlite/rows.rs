@@ -13,7 +13,7 @@ use rusqlite::types::FromSql;
 
 use super::error::unreadable;
 use crate::shown;
-use crate::walk::Entry;
+use crate::walk::IndexEntry;
 
 /// The `state` of live requests.
 pub(super) const ACQUIRED: &str = "ACQUIRED";
@@ -174,7 +174,7 @@ pub(super) fn shown(row: &Row<'_>) -> Result<(ProcessId, Vec<Waiter>), Error> {
 }
 
 /// Of an entry of an index of live requests: `only_semaphore_id, id`, and whether it is one of those that are asked for.
-pub(super) fn entry(row: &Row<'_>) -> Result<Entry, Error> {
+pub(super) fn entry(row: &Row<'_>) -> Result<IndexEntry, Error> {
     let cells = Cells {
         row,
         of: "lockhouse_permit_request",
@@ -184,7 +184,7 @@ pub(super) fn entry(row: &Row<'_>) -> Result<Entry, Error> {
         row: cells.number(1, u64::try_from)?,
     };
     let holds = cells.get(2)?;
-    Ok(Entry { at, holds })
+    Ok(IndexEntry { at, holds })
 }
 
 /// Of a request's `external_id`.

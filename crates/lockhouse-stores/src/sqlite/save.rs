@@ -83,10 +83,14 @@ pub(super) const STATEMENTS: &[&str] = &[
 ];
 
 /// The ids of the rows of the requests that were loaded.
-type Ids = BTreeMap<ExternalId, i64>;
+type RequestRowIds = BTreeMap<ExternalId, i64>;
 
 /// Writes `changes` to the loaded rows. Semaphores come first, since permits refer to them.
-pub(super) fn changes(connection: &Connection, changes: &Changes, ids: &Ids) -> Result<(), Error> {
+pub(super) fn changes(
+    connection: &Connection,
+    changes: &Changes,
+    ids: &RequestRowIds,
+) -> Result<(), Error> {
     for semaphore in &changes.semaphores {
         write_semaphore(connection, semaphore)?;
     }
@@ -239,7 +243,7 @@ impl<'a> SemaphoreIds<'a> {
     }
 }
 
-fn renew(connection: &Connection, renewed: &[Renewed], ids: &Ids) -> Result<(), Error> {
+fn renew(connection: &Connection, renewed: &[Renewed], ids: &RequestRowIds) -> Result<(), Error> {
     let cannot = cannot("renew a request");
     let mut update = connection.prepare_cached(RENEW_REQUEST).map_err(&cannot)?;
     for Renewed {
@@ -254,7 +258,7 @@ fn renew(connection: &Connection, renewed: &[Renewed], ids: &Ids) -> Result<(), 
     Ok(())
 }
 
-fn end(connection: &Connection, ended: &[Ended], ids: &Ids) -> Result<(), Error> {
+fn end(connection: &Connection, ended: &[Ended], ids: &RequestRowIds) -> Result<(), Error> {
     let cannot = cannot("end a request");
     let mut update = connection.prepare_cached(END_REQUEST).map_err(&cannot)?;
     for Ended {

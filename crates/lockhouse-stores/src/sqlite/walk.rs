@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use super::error::cannot;
 use super::read::list;
 use super::{load, rows};
-use crate::walk::{Entry, Range, Stretch, Walk};
+use crate::walk::{IndexEntry, IndexRange, Stretch, Walk};
 
 /// Live requests from the group ?1 on.
 pub(super) const FROM: &str = "
@@ -94,10 +94,10 @@ fn entries(
     connection: &Connection,
     owner: Option<&Owner>,
     stretch: &Stretch,
-) -> Result<Vec<Entry>, Error> {
+) -> Result<Vec<IndexEntry>, Error> {
     let (group, after) = match stretch.range {
-        Range::In { group, after } => (group.cast_signed(), Some(after.cast_signed())),
-        Range::From { group } => (group.cast_signed(), None),
+        IndexRange::In { group, after } => (group.cast_signed(), Some(after.cast_signed())),
+        IndexRange::From { group } => (group.cast_signed(), None),
     };
     let holds = stretch.holds.map(u64::cast_signed);
     let limit = stretch.limit as i64;

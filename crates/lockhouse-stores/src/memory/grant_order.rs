@@ -11,7 +11,7 @@ const LOOKED_AT: usize = 1_000;
 
 /// The live requests by number, in the order of their grants.
 #[derive(Debug, Default)]
-pub(super) struct Walk {
+pub(super) struct GrantOrder {
     last: u64,
     numbers: HashMap<ExternalId, u64>,
     live: BTreeMap<u64, ExternalId>,
@@ -19,7 +19,7 @@ pub(super) struct Walk {
     of: BTreeMap<Owner, BTreeSet<u64>>,
 }
 
-impl Walk {
+impl GrantOrder {
     pub(super) fn add(&mut self, request: &Request) {
         self.last += 1;
         let (number, id) = (self.last, request.external_id.clone());
