@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     CapacityChange, EndReason, ExternalId, Outcome, Owner, OwnerSession, ProcessId, Request,
-    Semaphore, SemaphoreName, State, Template, Timestamp, Ttl,
+    SemaphoreName, SemaphoreRow, State, Template, Timestamp, Ttl,
 };
 
 /// The rows that a store has locked and read.
@@ -13,7 +13,7 @@ pub struct Loaded {
     /// The store's clock, read after the locks were held (P8).
     pub now: Timestamp,
     /// The semaphores of the footprint that have a row, including deleted ones.
-    pub semaphores: BTreeMap<SemaphoreName, Semaphore>,
+    pub semaphores: BTreeMap<SemaphoreName, SemaphoreRow>,
     /// The requests of the footprint that have a row, including ended ones.
     pub requests: BTreeMap<ExternalId, Request>,
     /// The sessions of the footprint's owners that have a row, including lapsed ones.
@@ -35,7 +35,7 @@ pub struct Decision {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Semaphores to write as they are here. A semaphore that was not loaded has no row yet.
-    pub semaphores: Vec<Semaphore>,
+    pub semaphores: Vec<SemaphoreRow>,
     /// Requests to insert, with their permits. A later command of the batch may have ended some of them.
     pub granted: Vec<Request>,
     /// Requests that were renewed.

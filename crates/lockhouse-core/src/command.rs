@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Ask, Capacity, EndReason, Epoch, ExternalId, Key, LineTime, Note, Owner, OwnerSession,
-    ProcessId, Refusal, Request, Semaphore, SemaphoreName, Standing, Timestamp, Ttl, Turn,
+    ProcessId, Refusal, Request, SemaphoreName, SemaphoreRow, Standing, Timestamp, Ttl, Turn,
 };
 
 /// A command. Each is safe to repeat.
@@ -335,7 +335,7 @@ pub enum Reply {
     /// The semaphore was defined.
     Defined {
         /// Its state after the command.
-        semaphore: Semaphore,
+        semaphore: SemaphoreRow,
         /// Whether it did not exist before.
         created: bool,
     },
@@ -344,19 +344,19 @@ pub enum Reply {
     /// The semaphore was updated from its template.
     Followed {
         /// Its state after the command. It may be deleted.
-        semaphore: Semaphore,
+        semaphore: SemaphoreRow,
         /// Whether this command set its capacity.
         is_resized: bool,
     },
     /// The semaphore was read.
     Seen {
         /// Its state after the command, with the line that it has if this batch is saved.
-        semaphore: Semaphore,
+        semaphore: SemaphoreRow,
         /// The current time of its line.
         at: LineTime,
     },
     /// The fence of this semaphore, which may be deleted, is at least that of the epoch.
-    Raised(Semaphore),
+    Raised(SemaphoreRow),
     /// The request holds its permits.
     Granted {
         /// Its state after the command.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::mem;
 
-use crate::{Command, Epoch, ExternalId, Gap, Loaded, Owner, Semaphore, SemaphoreName};
+use crate::{Command, Epoch, ExternalId, Gap, Loaded, Owner, SemaphoreName, SemaphoreRow};
 
 /// The rows that a list of commands touches, in the order in which to lock them: semaphores, then
 /// requests, then owners' sessions, each by bytes.
@@ -157,7 +157,7 @@ fn may_use_a_template(commands: &[Command], loaded: &Loaded) -> bool {
 
 fn exists(loaded: &Loaded, name: &SemaphoreName) -> bool {
     let found = loaded.semaphores.get(name);
-    found.is_some_and(Semaphore::exists)
+    found.is_some_and(SemaphoreRow::exists)
 }
 
 /// Whether one of `commands` may create a semaphore.

@@ -60,7 +60,7 @@ pub use priority::{MAX_PRIORITY, Priority};
 pub use recount::{Finding, HeldSlots, Recount, Recounted};
 pub use refusal::Refusal;
 pub use request::{EndReason, Grant, Request, State};
-pub use semaphore::{CapacityChange, Semaphore, SemaphoreStatus};
+pub use semaphore::{CapacityChange, SemaphoreRow, SemaphoreStatus};
 pub use slots::{MAX_SLOTTED_CAPACITY, Slots};
 pub use sql_dialect::SqlDialect;
 pub use template::{

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{ExternalId, Grant, Semaphore, SemaphoreName, Slots};
+use crate::{ExternalId, Grant, SemaphoreName, SemaphoreRow, Slots};
 
 /// The totals of a store's rows, from one consistent read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Recount {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recounted {
     /// Its row.
-    pub semaphore: Semaphore,
+    pub semaphore: SemaphoreRow,
     /// The sum of its live permits.
     pub live: u64,
     /// The greatest fence of its permits; 0 if there are none.
@@ -61,7 +61,7 @@ pub struct Finding {
     pub semaphore: Option<SemaphoreName>,
     /// A description.
     pub text: String,
-    /// Whether [`Upkeep::repair`](crate::store::Upkeep::repair) repairs it.
+    /// Whether [`Maintenance::repair`](crate::store::Maintenance::repair) repairs it.
     pub can_be_repaired: bool,
 }
 
@@ -95,7 +95,7 @@ impl Recount {
 
 impl Recounted {
     /// The totals of `semaphore` without any permits.
-    pub fn without_permits(semaphore: Semaphore) -> Self {
+    pub fn without_permits(semaphore: SemaphoreRow) -> Self {
         Self {
             semaphore,
             live: 0,
@@ -115,9 +115,9 @@ impl Recounted {
     }
 
     /// The semaphore as it should be by its permits.
-    pub fn repaired(&self) -> Semaphore {
+    pub fn repaired(&self) -> SemaphoreRow {
         let was = &self.semaphore;
-        Semaphore {
+        SemaphoreRow {
             in_use: u32::try_from(self.live).unwrap_or(u32::MAX),
             fence: was.fence.max(self.last_fence),
             slots: was.slots.as_ref().map(|_| self.slots.held.clone()),
@@ -126,7 +126,7 @@ impl Recounted {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let Semaphore {
+        let SemaphoreRow {
             name,
             capacity,
             in_use,
@@ -228,12 +228,12 @@ mod tests {
     fn recounted(in_use: u32, live: u64) -> Recounted {
         let name = SemaphoreName::parse("s").unwrap();
         let created = Timestamp::from_second(1_000).unwrap();
-        let semaphore = Semaphore {
+        let semaphore = SemaphoreRow {
             capacity: Capacity::new(5).unwrap(),
             in_use,
             fence: 9,
             deleted_at: None,
-            ..Semaphore::undefined(name, created)
+            ..SemaphoreRow::undefined(name, created)
         };
         Recounted {
             semaphore,

@@ -11,7 +11,7 @@ use crate::{Capacity, Line, Note, Origin, Owner, SemaphoreName, Slots, Timestamp
 ///
 /// Its serde form is the stored form, not the JSON of the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Semaphore {
+pub struct SemaphoreRow {
     /// Its name.
     pub name: SemaphoreName,
     /// How many permits it has.
@@ -37,7 +37,7 @@ pub struct Semaphore {
     pub slots: Option<Slots>,
 }
 
-impl Semaphore {
+impl SemaphoreRow {
     /// The row of a name that was never defined: deleted and empty. Stores that lock rows insert
     /// one before a definition locks it.
     pub fn undefined(name: SemaphoreName, now: Timestamp) -> Self {
@@ -88,7 +88,7 @@ impl Semaphore {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SemaphoreStatus {
     /// The semaphore as the store has it.
-    pub semaphore: Semaphore,
+    pub semaphore: SemaphoreRow,
     /// How many calls of all processes wait for it.
     pub waiting: u32,
 }

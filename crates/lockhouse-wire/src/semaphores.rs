@@ -143,7 +143,7 @@ impl TryFrom<Semaphore> for SemaphoreStatus {
             used_at: semaphore.updated_at,
         });
         Ok(Self {
-            semaphore: lockhouse_core::Semaphore {
+            semaphore: lockhouse_core::SemaphoreRow {
                 name: SemaphoreName::parse(&semaphore.name)?,
                 capacity: Capacity::new(semaphore.capacity)?,
                 in_use: semaphore.in_use,
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_semaphore_comes_back_as_it_was_sent() {
         let status = SemaphoreStatus {
-            semaphore: lockhouse_core::Semaphore {
+            semaphore: lockhouse_core::SemaphoreRow {
                 name: SemaphoreName::parse("a/b").unwrap(),
                 capacity: Capacity::new(3).unwrap(),
                 in_use: 5,

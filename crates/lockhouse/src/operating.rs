@@ -126,7 +126,7 @@ impl Lockhouse {
     pub async fn repair(
         &self,
         findings: &[Finding],
-    ) -> Result<Vec<lockhouse_core::Semaphore>, Error> {
+    ) -> Result<Vec<lockhouse_core::SemaphoreRow>, Error> {
         self.upkeeper()?.repair(findings).await
     }
 

@@ -1,6 +1,6 @@
 //! To write a store, or to wrap one: the traits of a store, and the types in their signatures.
 //!
-//! A store implements [`Store`], [`Templates`], [`Listing`], [`Upkeep`], [`WaitingList`], [`Tokens`], [`Notification`] and
+//! A store implements [`Store`], [`Templates`], [`Listing`], [`Maintenance`], [`WaitingList`], [`Tokens`], [`Notification`] and
 //! [`Migration`], which make it a [`FullStore`], and goes to [`Lockhouse::with_store`](crate::Lockhouse::with_store). Each
 //! trait has a contract. [`transact`] is the loop of a batch, for which a store has a [`Transaction`]: how it loads rows, and
 //! how it saves [`Changes`]. The smallest store is [`lockhouse_stores::Memory`]. The page [Stores] has the steps to write one.
@@ -65,5 +65,5 @@ pub use lockhouse_core::store::*;
 pub use lockhouse_core::{
     Cause, Changes, Command, Definition, Ended, Footprint, Freed, Gap, HeldSlots, Key, Line,
     LineTime, Loaded, NamePrefix, Outcome, PlaceInLine, ProcessId, Recount, Recounted, Renewed,
-    Reply, Saved, Semaphore, Seniority, Stand, Standing, TemplateDefinition, Turn,
+    Reply, Saved, SemaphoreRow, Seniority, Stand, Standing, TemplateDefinition, Turn,
 };

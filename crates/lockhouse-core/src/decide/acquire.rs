@@ -2,8 +2,8 @@
 
 use super::{WorkingSet, after, ended};
 use crate::{
-    Admission, Ask, Capacity, Claim, Count, Grant, Outcome, Refusal, Reply, Request, Semaphore,
-    SemaphoreName, State, Turn,
+    Admission, Ask, Capacity, Claim, Count, Grant, Outcome, Refusal, Reply, Request, SemaphoreName,
+    SemaphoreRow, State, Turn,
 };
 
 /// An ask that has room on all its semaphores. Each of them exists, or a template creates it.
@@ -129,7 +129,7 @@ impl WorkingSet {
     fn lacking_keys(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
         let is_keyed = |name: &SemaphoreName| {
             let semaphore = self.semaphores.get(name).filter(|s| s.exists());
-            semaphore.map_or(!self.templates.is_empty(), Semaphore::is_keyed)
+            semaphore.map_or(!self.templates.is_empty(), SemaphoreRow::is_keyed)
         };
         if !ask.permits().any(|(name, _)| is_keyed(name)) {
             return Vec::new();

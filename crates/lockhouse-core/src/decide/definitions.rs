@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{WorkingSet, in_use, unknown};
 use crate::command::Definition;
 use crate::{
-    CapacityChange, Epoch, MAX_SLOTTED_CAPACITY, Outcome, Refusal, Reply, Semaphore, SemaphoreName,
-    Slots, Template, Timestamp,
+    CapacityChange, Epoch, MAX_SLOTTED_CAPACITY, Outcome, Refusal, Reply, SemaphoreName,
+    SemaphoreRow, Slots, Template, Timestamp,
 };
 
 impl WorkingSet {
@@ -16,7 +16,7 @@ impl WorkingSet {
         let template = Template::of(name, &self.templates).filter(|_| wanted.if_missing);
         let template = template.filter(|template| template.capacity == capacity);
         let origin = template.map(|template| self.origin(template));
-        let found = self.semaphores.get(name).is_some_and(Semaphore::exists);
+        let found = self.semaphores.get(name).is_some_and(SemaphoreRow::exists);
         if !found && !wanted.creates() {
             return Err(unknown(name));
         }
@@ -121,10 +121,10 @@ impl WorkingSet {
 
 /// The row of a semaphore. A semaphore without a row counts as deleted.
 fn row<'a>(
-    semaphores: &'a mut BTreeMap<SemaphoreName, Semaphore>,
+    semaphores: &'a mut BTreeMap<SemaphoreName, SemaphoreRow>,
     name: &SemaphoreName,
     now: Timestamp,
-) -> &'a mut Semaphore {
-    let undefined = || Semaphore::undefined(name.clone(), now);
+) -> &'a mut SemaphoreRow {
+    let undefined = || SemaphoreRow::undefined(name.clone(), now);
     semaphores.entry(name.clone()).or_insert_with(undefined)
 }

@@ -20,8 +20,8 @@ use crate::command::Cause;
 use crate::turn::StillWaiting;
 use crate::{
     CapacityChange, Changes, Command, Decision, EndReason, Ended, ExternalId, Freed, Line, Loaded,
-    Outcome, Owner, OwnerSession, ProcessId, Refusal, Renewed, Reply, Request, Saved, Semaphore,
-    SemaphoreName, Stand, State, Template, Timestamp, Ttl,
+    Outcome, Owner, OwnerSession, ProcessId, Refusal, Renewed, Reply, Request, Saved,
+    SemaphoreName, SemaphoreRow, Stand, State, Template, Timestamp, Ttl,
 };
 
 /// Decides `commands`, one after the other, on the rows in `loaded`.
@@ -45,7 +45,7 @@ struct WorkingSet {
     now: Timestamp,
     /// Each semaphore as it was before the first command.
     before: BTreeMap<SemaphoreName, Before>,
-    semaphores: BTreeMap<SemaphoreName, Semaphore>,
+    semaphores: BTreeMap<SemaphoreName, SemaphoreRow>,
     requests: BTreeMap<ExternalId, Request>,
     owners: BTreeMap<Owner, OwnerSession>,
     templates: Vec<Template>,
@@ -72,7 +72,7 @@ struct Before {
 }
 
 impl Before {
-    fn of(semaphore: &Semaphore) -> Self {
+    fn of(semaphore: &SemaphoreRow) -> Self {
         let mut entries = semaphore.line.entries().iter();
         Self {
             available: semaphore.available(),
@@ -163,7 +163,7 @@ impl WorkingSet {
     }
 
     /// The semaphore as saved, with its line updated.
-    fn settled(&self, mut semaphore: Semaphore) -> Semaphore {
+    fn settled(&self, mut semaphore: SemaphoreRow) -> SemaphoreRow {
         let was = self.before.get(&semaphore.name);
         // The time that is left to the first begins again after a grant, and after an excuse. A
         // resize also changes the fence, and begins it again without harm.
@@ -321,7 +321,7 @@ impl WorkingSet {
 
     /// The semaphores among `saved` that have more room than before, have room that is now left to
     /// another process, or are deleted.
-    fn freed(&self, saved: &[Semaphore]) -> Vec<Freed> {
+    fn freed(&self, saved: &[SemaphoreRow]) -> Vec<Freed> {
         let freed = saved.iter().filter_map(|now| {
             let before = self.before.get(&now.name);
             let at = now.line.time(self.now);
@@ -407,7 +407,7 @@ fn check_reserved(request: &Request, by: Option<&Owner>) -> Result<(), Refusal> 
     }
 }
 
-fn in_use(semaphore: &Semaphore) -> Refusal {
+fn in_use(semaphore: &SemaphoreRow) -> Refusal {
     Refusal::SemaphoreInUse {
         name: semaphore.name.clone(),
         in_use: semaphore.in_use,

@@ -5,14 +5,14 @@ use std::borrow::Cow;
 
 use super::{Before, WorkingSet, unknown};
 use crate::{
-    Ask, CapacityChange, Epoch, Note, Origin, Outcome, Pattern, Reply, Semaphore, SemaphoreName,
+    Ask, CapacityChange, Epoch, Note, Origin, Outcome, Pattern, Reply, SemaphoreName, SemaphoreRow,
     Template, Timestamp, USED_EVERY,
 };
 
 impl WorkingSet {
     /// The semaphore `name`. If it does not exist, the semaphore that its template would create
     /// now.
-    pub(super) fn find(&self, name: &SemaphoreName) -> Option<Cow<'_, Semaphore>> {
+    pub(super) fn find(&self, name: &SemaphoreName) -> Option<Cow<'_, SemaphoreRow>> {
         match self.semaphores.get(name) {
             Some(semaphore) if semaphore.exists() => Some(Cow::Borrowed(semaphore)),
             deleted => self.made(name, deleted).map(Cow::Owned),
@@ -23,16 +23,16 @@ impl WorkingSet {
     pub(super) fn made(
         &self,
         name: &SemaphoreName,
-        deleted: Option<&Semaphore>,
-    ) -> Option<Semaphore> {
+        deleted: Option<&SemaphoreRow>,
+    ) -> Option<SemaphoreRow> {
         let template = Template::of(name, &self.templates)?;
         let last_fence = deleted.map_or(0, |semaphore| semaphore.fence);
-        Some(Semaphore {
+        Some(SemaphoreRow {
             capacity: template.capacity,
             fence: last_fence.max(self.first_fence()),
             deleted_at: None,
             origin: Some(self.origin(template)),
-            ..Semaphore::undefined(name.clone(), self.now)
+            ..SemaphoreRow::undefined(name.clone(), self.now)
         })
     }
 

@@ -5,10 +5,10 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{
-    Batch, Connections, Error, Listing, Migration, Notification, Templates, Tokens, Upkeep,
+    Batch, Connections, Error, Listing, Maintenance, Migration, Notification, Templates, Tokens,
     WaitingList,
 };
-use crate::{ExternalId, Footprint, Outcome, Request, Semaphore, SemaphoreName};
+use crate::{ExternalId, Footprint, Outcome, Request, SemaphoreName, SemaphoreRow};
 
 /// Keeps semaphores and requests, durably, for any number of processes at once.
 ///
@@ -57,11 +57,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error>;
 
     /// The semaphore `name`, if it exists and is not deleted.
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error>;
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error>;
 
     /// The semaphores among `names` that exist and are not deleted, in any order. `names` has
     /// no duplicates. The poller calls this often, so it should be one statement.
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error>;
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<SemaphoreRow>, Error>;
 
     /// The request known by `external_id`, live or ended.
     async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error>;
@@ -75,11 +75,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
 /// A store with all traits that Lockhouse needs.
 pub trait FullStore:
-    Store + Templates + Listing + Upkeep + WaitingList + Tokens + Notification + Migration
+    Store + Templates + Listing + Maintenance + WaitingList + Tokens + Notification + Migration
 {
 }
 
-impl<S: Store + Templates + Listing + Upkeep + WaitingList + Tokens + Notification + Migration>
+impl<S: Store + Templates + Listing + Maintenance + WaitingList + Tokens + Notification + Migration>
     FullStore for S
 {
 }

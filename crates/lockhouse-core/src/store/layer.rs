@@ -7,13 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    Batch, Connections, Cursor, Due, Error, FullStore, Held, Holders, Listing, Migration, NewToken,
-    Notification, Page, Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates, TokenList,
-    Tokens, Upkeep, WaitingList,
+    Batch, Connections, Cursor, Due, Error, FullStore, Held, Holders, Listing, Maintenance,
+    Migration, NewToken, Notification, Page, Purge, Shown, ShownAt, ShownWaiter, Stale, Store,
+    Templates, TokenList, Tokens, WaitingList,
 };
 use crate::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
-    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenName,
+    Request, SemaphoreName, SemaphoreRow, Template, TemplateDefinition, Timestamp, Token,
+    TokenName,
 };
 
 /// A call to a store, other than [`Store::transact`], [`Store::connections`] and [`Notification::changed`].
@@ -46,17 +47,17 @@ pub enum Call<'a> {
     Holders,
     /// [`Listing::history`].
     History,
-    /// [`Upkeep::due`].
+    /// [`Maintenance::due`].
     Due,
-    /// [`Upkeep::stale`].
+    /// [`Maintenance::stale`].
     Stale,
-    /// [`Upkeep::owners`].
+    /// [`Maintenance::owners`].
     Owners(&'a Page<Owner>),
-    /// [`Upkeep::purge`].
+    /// [`Maintenance::purge`].
     Purge,
-    /// [`Upkeep::recount`].
+    /// [`Maintenance::recount`].
     Recount,
-    /// [`Upkeep::repair`].
+    /// [`Maintenance::repair`].
     Repair,
     /// [`WaitingList::show`].
     Show,
@@ -157,7 +158,7 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
     fn semaphore(
         &self,
         name: &SemaphoreName,
-    ) -> impl Future<Output = Result<Option<Semaphore>, Error>> + Send {
+    ) -> impl Future<Output = Result<Option<SemaphoreRow>, Error>> + Send {
         async move { self.inner().semaphore(name).await }
     }
 
@@ -165,7 +166,7 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
     fn named(
         &self,
         names: &[SemaphoreName],
-    ) -> impl Future<Output = Result<Vec<Semaphore>, Error>> + Send {
+    ) -> impl Future<Output = Result<Vec<SemaphoreRow>, Error>> + Send {
         async move { self.inner().named(names).await }
     }
 
@@ -194,7 +195,7 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
         async move { self.inner().to_follow(template, limit).await }
     }
 
-    /// Instead of [`Upkeep::due`], within [`around`](Layer::around).
+    /// Instead of [`Maintenance::due`], within [`around`](Layer::around).
     fn due(
         &self,
         which: Due<'_>,
@@ -203,7 +204,7 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
         async move { self.inner().due(which, limit).await }
     }
 
-    /// Instead of [`Upkeep::purge`], within [`around`](Layer::around).
+    /// Instead of [`Maintenance::purge`], within [`around`](Layer::around).
     fn purge(&self, what: Purge, limit: u32) -> impl Future<Output = Result<u64, Error>> + Send {
         async move { self.inner().purge(what, limit).await }
     }
@@ -223,12 +224,12 @@ impl<L: Layer> Store for L {
         self.around(Call::Locked, Layer::locked(self, rows)).await
     }
 
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error> {
         self.around(Call::Semaphore, Layer::semaphore(self, name))
             .await
     }
 
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<SemaphoreRow>, Error> {
         self.around(Call::Named, Layer::named(self, names)).await
     }
 
@@ -282,12 +283,15 @@ impl<L: Layer> Listing for L {
         &self,
         prefix: Option<&NamePrefix>,
         page: &Page<SemaphoreName>,
-    ) -> Result<Vec<Semaphore>, Error> {
+    ) -> Result<Vec<SemaphoreRow>, Error> {
         self.around(Call::Semaphores, self.inner().semaphores(prefix, page))
             .await
     }
 
-    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+    async fn semaphores_ever(
+        &self,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<SemaphoreRow>, Error> {
         self.around(Call::SemaphoresEver, self.inner().semaphores_ever(page))
             .await
     }
@@ -308,7 +312,7 @@ impl<L: Layer> Listing for L {
 }
 
 #[async_trait]
-impl<L: Layer> Upkeep for L {
+impl<L: Layer> Maintenance for L {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         self.around(Call::Due, Layer::due(self, which, limit)).await
     }
@@ -332,7 +336,7 @@ impl<L: Layer> Upkeep for L {
         self.around(Call::Recount, self.inner().recount()).await
     }
 
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error> {
         self.around(Call::Repair, self.inner().repair(name)).await
     }
 }

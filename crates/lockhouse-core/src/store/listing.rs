@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{Cursor, Error, Held};
-use crate::{CapacityChange, NamePrefix, Owner, Request, Semaphore, SemaphoreName};
+use crate::{CapacityChange, NamePrefix, Owner, Request, SemaphoreName, SemaphoreRow};
 
 /// A page of a listing: where it begins, and its size.
 #[derive(Clone, Debug)]
@@ -62,11 +62,12 @@ pub trait Listing: fmt::Debug + Send + Sync + 'static {
         &self,
         prefix: Option<&NamePrefix>,
         page: &Page<SemaphoreName>,
-    ) -> Result<Vec<Semaphore>, Error>;
+    ) -> Result<Vec<SemaphoreRow>, Error>;
 
     /// All rows of semaphores, including those that are deleted or were only prepared for a first
     /// definition, in byte order of their names.
-    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error>;
+    async fn semaphores_ever(&self, page: &Page<SemaphoreName>)
+    -> Result<Vec<SemaphoreRow>, Error>;
 
     /// Live requests, in an order that the store chooses.
     async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error>;

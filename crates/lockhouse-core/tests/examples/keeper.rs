@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockhouse_core::{
     Ask, Cause, Command, Decision, Definition, EndReason, Loaded, Outcome, Refusal, Reply, Request,
-    Semaphore, decide,
+    SemaphoreRow, decide,
 };
 
 use crate::rows::Rows;
@@ -84,7 +84,7 @@ impl Keeper {
         }
     }
 
-    pub(crate) fn semaphore(&self, text: &str) -> &Semaphore {
+    pub(crate) fn semaphore(&self, text: &str) -> &SemaphoreRow {
         &self.rows.semaphores[&name(text)]
     }
 

@@ -1,6 +1,6 @@
 //! Templates and their semaphores, read from the log.
 
-use lockhouse_core::{Line, Origin, Semaphore, SemaphoreName, Template, Timestamp};
+use lockhouse_core::{Line, Origin, SemaphoreName, SemaphoreRow, Template, Timestamp};
 
 use crate::log::{self, Entry, Event};
 
@@ -75,9 +75,9 @@ pub(crate) fn of(log: &[Entry], semaphore: &SemaphoreName) -> Option<Origin> {
 }
 
 /// A missing semaphore, as a template would make it.
-pub(crate) fn made(log: &[Entry], name: &SemaphoreName, now: Timestamp) -> Option<Semaphore> {
+pub(crate) fn made(log: &[Entry], name: &SemaphoreName, now: Timestamp) -> Option<SemaphoreRow> {
     let template = template(log, name)?;
-    Some(Semaphore {
+    Some(SemaphoreRow {
         name: name.clone(),
         capacity: template.capacity,
         in_use: 0,

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockhouse_core::{
     CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Owner, OwnerSession, Request,
-    Semaphore, SemaphoreName, State, Template, Timestamp,
+    SemaphoreName, SemaphoreRow, State, Template, Timestamp,
 };
 
 /// The committed rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rows {
-    pub(crate) semaphores: BTreeMap<SemaphoreName, Semaphore>,
+    pub(crate) semaphores: BTreeMap<SemaphoreName, SemaphoreRow>,
     pub(crate) requests: BTreeMap<ExternalId, Request>,
     pub(crate) capacity_changes: Vec<CapacityChange>,
     pub(crate) owners: BTreeMap<Owner, OwnerSession>,

@@ -1,12 +1,12 @@
 //! The row of a semaphore, read from the log.
 
-use lockhouse_core::{Line, Semaphore, SemaphoreName};
+use lockhouse_core::{Line, SemaphoreName, SemaphoreRow};
 
 use crate::log::{self, Entry, Event};
 use crate::origins;
 
 /// The semaphore, existing or deleted. `None` if it was never defined.
-pub(crate) fn row(log: &[Entry], semaphore: &SemaphoreName) -> Option<Semaphore> {
+pub(crate) fn row(log: &[Entry], semaphore: &SemaphoreName) -> Option<SemaphoreRow> {
     let mut defined = None;
     let mut created_at = None;
     let mut deleted_at = None;
@@ -36,7 +36,7 @@ pub(crate) fn row(log: &[Entry], semaphore: &SemaphoreName) -> Option<Semaphore>
     let granted = log::slots_granted(log, semaphore);
     let live = granted.iter().filter(|(id, _)| log::end(log, id).is_none());
     let held = live.flat_map(|(_, slots)| slots.iter().copied());
-    Some(Semaphore {
+    Some(SemaphoreRow {
         name: semaphore.clone(),
         capacity,
         in_use: log::live_permits(log, semaphore),

@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Connections, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken,
-    Notification, Page, Purge, SHOWN_FOR, Shown, ShownAt, ShownWaiter, Stale, Store, TokenList,
-    Tokens, Upkeep, Waiter, WaitingList, transact_at_once,
+    Batch, Connections, Cursor, Due, Error, Held, Holders, Listing, Maintenance, Migration,
+    NewToken, Notification, Page, Purge, SHOWN_FOR, Shown, ShownAt, ShownWaiter, Stale, Store,
+    TokenList, Tokens, Waiter, WaitingList, transact_at_once,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
-    Semaphore, SemaphoreName, Timestamp, Token, TokenName,
+    SemaphoreName, SemaphoreRow, Timestamp, Token, TokenName,
 };
 
 use crate::batch::MAX_BATCH;
@@ -152,7 +152,7 @@ impl Store for Memory {
         Ok(Footprint::default())
     }
 
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error> {
         Ok(self
             .rows()
             .semaphores
@@ -161,7 +161,7 @@ impl Store for Memory {
             .cloned())
     }
 
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<SemaphoreRow>, Error> {
         let rows = self.rows();
         let found = names.iter().filter_map(|name| rows.semaphores.get(name));
         Ok(found
@@ -190,7 +190,7 @@ impl Listing for Memory {
         &self,
         prefix: Option<&NamePrefix>,
         page: &Page<SemaphoreName>,
-    ) -> Result<Vec<Semaphore>, Error> {
+    ) -> Result<Vec<SemaphoreRow>, Error> {
         let rows = self.rows();
         let prefix = prefix.map_or("", NamePrefix::as_str);
         let begin = match &page.after {
@@ -205,7 +205,10 @@ impl Listing for Memory {
         Ok(existing.take(page.limit as usize).cloned().collect())
     }
 
-    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+    async fn semaphores_ever(
+        &self,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<SemaphoreRow>, Error> {
         let rows = self.rows();
         let rest = rows.semaphores.range((after(page), Bound::Unbounded));
         let rest = rest.map(|(_, semaphore)| semaphore);
@@ -229,7 +232,7 @@ impl Listing for Memory {
 }
 
 #[async_trait]
-impl Upkeep for Memory {
+impl Maintenance for Memory {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         let now = (self.clock)();
         let rows = self.rows();
@@ -266,7 +269,7 @@ impl Upkeep for Memory {
         })
     }
 
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error> {
         let mut rows = self.rows();
         let Some(was) = rows.semaphores.get(name).cloned() else {
             return Ok(None);

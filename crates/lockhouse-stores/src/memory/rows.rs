@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockhouse_core::store::{Cursor, Due, Held, Holders, Page, Purge, Stale};
 use lockhouse_core::{
     CapacityChange, Changes, Epoch, ExternalId, Footprint, Loaded, Owner, OwnerSession, Pattern,
-    Recounted, Request, Semaphore, SemaphoreName, Template, Timestamp,
+    Recounted, Request, SemaphoreName, SemaphoreRow, Template, Timestamp,
 };
 
 use super::due::Live;
@@ -16,7 +16,7 @@ use crate::time::before;
 
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    pub(super) semaphores: BTreeMap<SemaphoreName, Semaphore>,
+    pub(super) semaphores: BTreeMap<SemaphoreName, SemaphoreRow>,
     pub(super) requests: BTreeMap<ExternalId, Request>,
     pub(super) capacity_changes: Vec<CapacityChange>,
     pub(super) owners: BTreeMap<Owner, OwnerSession>,
@@ -189,7 +189,7 @@ impl Rows {
                     }
                     !goes
                 });
-                let undefined = || Semaphore::undefined(epoch.clone(), now);
+                let undefined = || SemaphoreRow::undefined(epoch.clone(), now);
                 let row = self
                     .semaphores
                     .entry(epoch.clone())
@@ -200,7 +200,7 @@ impl Rows {
         (limit - left) as u64
     }
 
-    pub(super) fn recounted(&self, semaphore: &Semaphore) -> Recounted {
+    pub(super) fn recounted(&self, semaphore: &SemaphoreRow) -> Recounted {
         let mut fences = BTreeSet::new();
         let mut recounted = Recounted::without_permits(semaphore.clone());
         for request in self.requests.values() {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use lockhouse_core::store::{Error, Page, Templates};
-use lockhouse_core::{Pattern, Semaphore, SemaphoreName, Template, TemplateDefinition};
+use lockhouse_core::{Pattern, SemaphoreName, SemaphoreRow, Template, TemplateDefinition};
 
 use super::Memory;
 use crate::lists;
@@ -31,7 +31,7 @@ impl Templates for Memory {
         limit: u32,
     ) -> Result<Vec<SemaphoreName>, Error> {
         let idle_since = template.idle_since((self.clock)());
-        let differs = |semaphore: &&Semaphore| {
+        let differs = |semaphore: &&SemaphoreRow| {
             semaphore.origin.as_ref().is_some_and(|origin| {
                 let is_to_resize = semaphore.capacity != template.capacity;
                 let is_idle = origin.used_at <= idle_since && semaphore.in_use == 0;

@@ -54,7 +54,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Page, Purge};
-use lockhouse_core::{Changes, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp};
+use lockhouse_core::{Changes, Owner, ProcessId, SemaphoreName, SemaphoreRow, Slots, Timestamp};
 
 use sqlx::error::DatabaseError;
 
@@ -157,7 +157,7 @@ impl Dialect for MySqlServer {
         read::with_permits(chosen)
     }
 
-    fn insert_missing(rows: &[Semaphore]) -> Script {
+    fn insert_missing(rows: &[SemaphoreRow]) -> Script {
         save::insert_missing(rows)
     }
 

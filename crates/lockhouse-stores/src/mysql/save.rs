@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 use std::slice;
 
 use lockhouse_core::store::Error;
-use lockhouse_core::{Changes, Key, Owner, Request, Semaphore, Ttl};
+use lockhouse_core::{Changes, Key, Owner, Request, SemaphoreRow, Ttl};
 
 use super::MySqlServer;
 use super::sql::{BEGIN, Text, Time};
@@ -32,7 +32,7 @@ impl Display for Noted {
 
 /// Inserts `rows`, unless they exist. One by one: the server generates their ids, and with them
 /// overwrites what the session [noted](Noted).
-pub(super) fn insert_missing(rows: &[Semaphore]) -> Script {
+pub(super) fn insert_missing(rows: &[SemaphoreRow]) -> Script {
     let mut script = Script::of(BEGIN);
     for row in rows {
         script.insert(
@@ -186,7 +186,7 @@ fn permits(granted: &[Request], rows: &RowIds) -> Result<String, Error> {
 }
 
 /// `id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line,template,is_resized,used_at,slots`
-fn semaphores(semaphores: &[Semaphore], rows: &RowIds) -> Result<String, Error> {
+fn semaphores(semaphores: &[SemaphoreRow], rows: &RowIds) -> Result<String, Error> {
     let values = semaphores.iter().map(|semaphore| {
         let id = rows.semaphore(&semaphore.name)?;
         // A line is digits, letters and punctuation that need no escape.

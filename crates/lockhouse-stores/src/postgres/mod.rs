@@ -52,7 +52,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Page, Purge};
-use lockhouse_core::{Changes, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp};
+use lockhouse_core::{Changes, Owner, ProcessId, SemaphoreName, SemaphoreRow, Slots, Timestamp};
 
 use sqlx::error::DatabaseError;
 
@@ -161,7 +161,7 @@ impl Dialect for PostgresServer {
         read::with_permits(chosen)
     }
 
-    fn insert_missing(rows: &[Semaphore]) -> Script {
+    fn insert_missing(rows: &[SemaphoreRow]) -> Script {
         Script::of(format_args!(
             "INSERT INTO lockhouse_semaphore \
              (name,capacity,in_use,fence,created_at,updated_at,deleted_at) VALUES {} \

@@ -1,7 +1,7 @@
 //! Saves the changes: the second of a batch's two packets.
 
 use lockhouse_core::store::Error;
-use lockhouse_core::{Changes, EndReason, Owner, Request, Semaphore, Slots, Ttl};
+use lockhouse_core::{Changes, EndReason, Owner, Request, SemaphoreRow, Slots, Ttl};
 
 use super::PostgresServer;
 use super::columns::InsertColumns;
@@ -144,7 +144,7 @@ fn permits(granted: &[Request], rows: &RowIds) -> Result<InsertColumns, Error> {
     Ok(columns)
 }
 
-fn semaphores(semaphores: &[Semaphore], rows: &RowIds) -> Result<InsertColumns, Error> {
+fn semaphores(semaphores: &[SemaphoreRow], rows: &RowIds) -> Result<InsertColumns, Error> {
     let all = || semaphores.iter();
     let ids = all().map(|semaphore| rows.semaphore(&semaphore.name));
     let ids: Vec<_> = ids.collect::<Result<_, Error>>()?;

@@ -23,7 +23,7 @@
 //! | `number` | the last number of a grant or a change |
 
 use lockhouse_core::{
-    CapacityChange, Epoch, ExternalId, Owner, OwnerSession, Request, Semaphore, SemaphoreName,
+    CapacityChange, Epoch, ExternalId, Owner, OwnerSession, Request, SemaphoreName, SemaphoreRow,
     Timestamp,
 };
 
@@ -79,7 +79,7 @@ impl Keys {
         self.entry(&format!("expiring:{name}"), Score::At(at), id)
     }
 
-    pub(super) fn of_semaphore(&self, semaphore: &Semaphore) -> Vec<SetEntry> {
+    pub(super) fn of_semaphore(&self, semaphore: &SemaphoreRow) -> Vec<SetEntry> {
         let mut entries = vec![self.entry("ever", Score::Bytes, &semaphore.name)];
         if semaphore.exists() {
             entries.push(self.entry("names", Score::Bytes, &semaphore.name));

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use lockhouse_core::store::{Cursor, Error, Held, Holders, Listing, Page};
-use lockhouse_core::{CapacityChange, NamePrefix, Request, Semaphore, SemaphoreName};
+use lockhouse_core::{CapacityChange, NamePrefix, Request, SemaphoreName, SemaphoreRow};
 
 use super::Redis;
 use super::rows::{self, SetRange};
@@ -18,12 +18,15 @@ impl Listing for Redis {
         &self,
         prefix: Option<&NamePrefix>,
         page: &Page<SemaphoreName>,
-    ) -> Result<Vec<Semaphore>, Error> {
+    ) -> Result<Vec<SemaphoreRow>, Error> {
         let prefix = prefix.map_or("", NamePrefix::as_str);
         self.walk("names", prefix, page).await
     }
 
-    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+    async fn semaphores_ever(
+        &self,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<SemaphoreRow>, Error> {
         self.walk("ever", "", page).await
     }
 
@@ -87,7 +90,7 @@ impl Redis {
         set: &str,
         prefix: &str,
         page: &Page<SemaphoreName>,
-    ) -> Result<Vec<Semaphore>, Error> {
+    ) -> Result<Vec<SemaphoreRow>, Error> {
         let from = match &page.after {
             Some(after) if after.as_str() >= prefix => format!("({after}"),
             _ => format!("[{prefix}"),

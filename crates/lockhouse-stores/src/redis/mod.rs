@@ -18,6 +18,7 @@ mod error;
 mod info;
 mod keys;
 mod listing;
+mod maintenance;
 mod purge;
 mod recount;
 mod rows;
@@ -25,7 +26,6 @@ mod store;
 mod templates;
 mod tokens;
 mod transaction;
-mod upkeep;
 mod url;
 mod waiting_list;
 mod writes;
@@ -36,7 +36,7 @@ use std::slice;
 use async_trait::async_trait;
 use lockhouse_core::store::{Batch, Connections, Error, Migration, Notification, Store, transact};
 use lockhouse_core::{
-    ExternalId, Footprint, Outcome, ProcessId, Request, Semaphore, SemaphoreName,
+    ExternalId, Footprint, Outcome, ProcessId, Request, SemaphoreName, SemaphoreRow,
 };
 
 use rows::SCHEMA;
@@ -61,14 +61,14 @@ impl Store for Redis {
         Ok(Footprint::default())
     }
 
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error> {
         Ok(self.named(slice::from_ref(name)).await?.pop())
     }
 
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<SemaphoreRow>, Error> {
         let keys = names.iter().map(|name| self.keys.semaphore(name));
-        let mut found: Vec<Semaphore> = rows::all(self.load(keys).await?.values)?;
-        found.retain(Semaphore::exists);
+        let mut found: Vec<SemaphoreRow> = rows::all(self.load(keys).await?.values)?;
+        found.retain(SemaphoreRow::exists);
         Ok(found)
     }
 

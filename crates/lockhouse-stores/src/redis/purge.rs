@@ -8,7 +8,7 @@ use std::iter::once;
 use std::time::Duration;
 
 use lockhouse_core::store::Error;
-use lockhouse_core::{Epoch, Semaphore, Timestamp};
+use lockhouse_core::{Epoch, SemaphoreRow, Timestamp};
 
 use super::Redis;
 use super::rows::{self, SetRange};
@@ -32,7 +32,7 @@ impl Redis {
         }
         let limit = MOST.min(limit as usize);
         let (_, found) = self.find("s", "deleted", &old, limit).await?;
-        let found: Vec<Semaphore> = rows::all(found)?;
+        let found: Vec<SemaphoreRow> = rows::all(found)?;
         if found.is_empty() {
             return Ok(0);
         }
@@ -40,14 +40,14 @@ impl Redis {
         let names = once(&epoch).chain(found.iter().map(|semaphore| &semaphore.name));
         let read = self.load(names.map(|name| self.keys.semaphore(name)));
         let read = read.await?;
-        let mut old: Vec<Semaphore> = rows::all(&read.values)?;
+        let mut old: Vec<SemaphoreRow> = rows::all(&read.values)?;
         let before = old.extract_if(.., |row| row.name == epoch).next();
         // Other processes may have created some of them again.
         old.retain(|row| row.deleted_at.is_some_and(|at| at <= cutoff));
         let Some(last_fence) = old.iter().map(|row| row.fence).max() else {
             return Ok(0);
         };
-        let mut raised = before.unwrap_or_else(|| Semaphore::undefined(epoch, read.at));
+        let mut raised = before.unwrap_or_else(|| SemaphoreRow::undefined(epoch, read.at));
         raised.fence = raised.fence.max(last_fence);
         let mut writes = Writes::default();
         writes.set(self.keys.semaphore(&raised.name), &raised);

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use lockhouse_core::store::Error;
-use lockhouse_core::{ExternalId, Recount, Recounted, Request, Semaphore, SemaphoreName};
+use lockhouse_core::{ExternalId, Recount, Recounted, Request, SemaphoreName, SemaphoreRow};
 use redis::Script;
 
 use super::Redis;
@@ -72,7 +72,7 @@ impl Redis {
         Ok(Recount { semaphores, torn })
     }
 
-    pub(super) async fn mend(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+    pub(super) async fn mend(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error> {
         let (mut fences, _) = self.all_fences().await?;
         let fences = fences.remove(name).unwrap_or_default();
         self.compare_and_save("repairing a semaphore", || async {

@@ -123,7 +123,7 @@ pub(super) fn unreadable(why: impl std::error::Error + Send + Sync + 'static) ->
 #[cfg(test)]
 mod tests {
     use lockhouse_core::{
-        CapacityChange, Digest, OwnerSession, Request, Semaphore, Template, Token,
+        CapacityChange, Digest, OwnerSession, Request, SemaphoreRow, Template, Token,
     };
 
     use super::*;
@@ -134,10 +134,10 @@ mod tests {
         fn same<T: DeserializeOwned + Serialize>(row: &str) {
             assert_eq!(json(&parse::<T>(row.as_bytes()).unwrap()), row);
         }
-        same::<Semaphore>(
+        same::<SemaphoreRow>(
             r#"{"name":"lockhouse:a","capacity":3,"in_use":1,"fence":9007199254740993,"created_at":"2026-01-02T03:04:05.678901Z","updated_at":"2026-01-02T03:04:05Z","deleted_at":null,"line":""}"#,
         );
-        same::<Semaphore>(
+        same::<SemaphoreRow>(
             r#"{"name":"c/1","capacity":3,"in_use":2,"fence":9,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z","deleted_at":null,"line":"","origin":{"template":"c/*","is_resized":false,"used_at":"2026-01-02T03:04:05Z"},"slots":"3"}"#,
         );
         same::<Vec<Template>>(

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use lockhouse_core::store::{Error, Page, Templates};
-use lockhouse_core::{Pattern, Semaphore, SemaphoreName, Template, TemplateDefinition};
+use lockhouse_core::{Pattern, SemaphoreName, SemaphoreRow, Template, TemplateDefinition};
 
 use super::Redis;
 use super::rows::{self, SetRange};
@@ -55,7 +55,7 @@ impl Templates for Redis {
         for (kind, range) in ranges {
             let set = format!("{kind}:{}", template.pattern);
             let (_, found) = self.find("s", &set, &range, limit as usize).await?;
-            let found: Vec<Semaphore> = rows::all(found)?;
+            let found: Vec<SemaphoreRow> = rows::all(found)?;
             names.extend(found.into_iter().map(|semaphore| semaphore.name));
         }
         Ok(names)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Commit, Error, Kind, Transaction};
 use lockhouse_core::{
-    Changes, ExternalId, Footprint, Loaded, OwnerSession, Request, Semaphore, SemaphoreName,
+    Changes, ExternalId, Footprint, Loaded, OwnerSession, Request, SemaphoreName, SemaphoreRow,
     Template,
 };
 use serde::de::DeserializeOwned;
@@ -33,7 +33,7 @@ pub(super) struct RedisTransaction<'a> {
     deadline: Instant,
     conflicts: u32,
     read: rows::ReadRows,
-    semaphores: BTreeMap<SemaphoreName, Semaphore>,
+    semaphores: BTreeMap<SemaphoreName, SemaphoreRow>,
     requests: BTreeMap<ExternalId, Request>,
 }
 
@@ -123,7 +123,7 @@ impl Transaction for RedisTransaction<'_> {
         let (of_requests, rest) = rest.split_at(footprint.requests.len());
         let (of_owners, of_templates) = rest.split_at(footprint.owners.len());
         let templates: Vec<Vec<Template>> = rows::all(of_templates)?;
-        self.semaphores = by_key(of_semaphores, |row: &Semaphore| row.name.clone())?;
+        self.semaphores = by_key(of_semaphores, |row: &SemaphoreRow| row.name.clone())?;
         self.requests = by_key(of_requests, |row: &Request| row.external_id.clone())?;
         Ok(Loaded {
             now: self.read.at,

@@ -2,7 +2,7 @@
 
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{
-    Changes, NamePrefix, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp,
+    Changes, NamePrefix, Owner, ProcessId, SemaphoreName, SemaphoreRow, Slots, Timestamp,
 };
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
@@ -107,7 +107,7 @@ pub trait Dialect: Driver {
     fn with_permits(chosen: &str) -> Script;
 
     /// Inserts `rows`, unless they exist, and commits.
-    fn insert_missing(rows: &[Semaphore]) -> Script;
+    fn insert_missing(rows: &[SemaphoreRow]) -> Script;
 
     /// A SELECT of the entries of a stretch of the index of live requests, or of `owner`'s live
     /// requests, in its order.

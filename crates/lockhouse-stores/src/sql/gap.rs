@@ -10,7 +10,7 @@
 //! make the locked one smaller.
 
 use lockhouse_core::store::{Error, Kind};
-use lockhouse_core::{Footprint, Gap, Key, OwnerSession, Semaphore, Timestamp};
+use lockhouse_core::{Footprint, Gap, Key, OwnerSession, SemaphoreRow, Timestamp};
 
 use super::Inner;
 use super::dialect::{ByKey, Dialect};
@@ -113,7 +113,7 @@ fn insert<D: Dialect>(store: &Inner<D>, key: &Key) -> String {
         Key::Semaphore(name) => format!(
             "INSERT INTO lockhouse_semaphore \
              (name,capacity,in_use,fence,created_at,updated_at,deleted_at) VALUES {}",
-            values::new_semaphores::<D>(&[Semaphore::undefined(
+            values::new_semaphores::<D>(&[SemaphoreRow::undefined(
                 name.clone(),
                 Timestamp::default()
             )])

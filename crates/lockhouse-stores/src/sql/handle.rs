@@ -22,8 +22,8 @@ use crate::lapsed::Looks;
 /// - **Time**: every call ends within 10 s; a lock wait of a batch after half a second, as
 ///   [`Kind::Locked`](lockhouse_core::store::Kind::Locked). Only
 ///   [`migrate`](lockhouse_core::store::Migration::migrate),
-///   [`recount`](lockhouse_core::store::Upkeep::recount) and
-///   [`repair`](lockhouse_core::store::Upkeep::repair), which read whole tables, may take 10 min;
+///   [`recount`](lockhouse_core::store::Maintenance::recount) and
+///   [`repair`](lockhouse_core::store::Maintenance::repair), which read whole tables, may take 10 min;
 ///   batches go on meanwhile.
 pub struct Sql<D: Dialect>(pub(crate) Arc<Inner<D>>);
 

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use lockhouse_core::store::{Error, Kind, Purge};
-use lockhouse_core::{Epoch, Semaphore, Timestamp};
+use lockhouse_core::{Epoch, SemaphoreRow, Timestamp};
 
 use super::Inner;
 use super::dialect::Dialect;
@@ -110,8 +110,8 @@ async fn raise_epoch<D: Dialect>(
     lease: &mut Lease<D>,
     fence: u64,
     now: Timestamp,
-) -> Result<Semaphore, Error> {
-    let row = Semaphore::undefined(Epoch::semaphore(), now);
+) -> Result<SemaphoreRow, Error> {
+    let row = SemaphoreRow::undefined(Epoch::semaphore(), now);
     lease.run(&D::insert_missing(&[row]), CONTEXT).await?;
     let name = D::text(Epoch::semaphore().as_str()).to_string();
     let [table, ..] = &D::BY_KEY;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Error, Page};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Owner, Request, Semaphore, SemaphoreName, Timestamp,
+    CapacityChange, ExternalId, Owner, Request, SemaphoreName, SemaphoreRow, Timestamp,
 };
 
 use super::Inner;
@@ -22,7 +22,7 @@ pub(crate) const READ: Duration = Duration::from_secs(5);
 pub(crate) async fn semaphore<D: Dialect>(
     store: &Inner<D>,
     name: &SemaphoreName,
-) -> Result<Option<Semaphore>, Error> {
+) -> Result<Option<SemaphoreRow>, Error> {
     let found = named(store, slice::from_ref(name)).await?;
     Ok(found.into_iter().next())
 }
@@ -30,7 +30,7 @@ pub(crate) async fn semaphore<D: Dialect>(
 pub(crate) async fn named<D: Dialect>(
     store: &Inner<D>,
     names: &[SemaphoreName],
-) -> Result<Vec<Semaphore>, Error> {
+) -> Result<Vec<SemaphoreRow>, Error> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
@@ -55,7 +55,7 @@ pub(crate) async fn semaphores<D: Dialect>(
     store: &Inner<D>,
     names: &Names,
     page: &Page<SemaphoreName>,
-) -> Result<Vec<Semaphore>, Error> {
+) -> Result<Vec<SemaphoreRow>, Error> {
     let mut lease = store.pool.lend(READ).await?;
     let script = page_of::<D>(names, page);
     let found = select(&mut lease, &script, "listing semaphores").await?;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockhouse_core::store::Error;
-use lockhouse_core::{HeldSlots, Recount, Recounted, Semaphore, SemaphoreName};
+use lockhouse_core::{HeldSlots, Recount, Recounted, SemaphoreName, SemaphoreRow};
 
 use super::Inner;
 use super::dialect::Dialect;
@@ -62,7 +62,7 @@ pub(crate) async fn recount<D: Dialect>(store: &Inner<D>) -> Result<Recount, Err
 pub(crate) async fn repair<D: Dialect>(
     store: &Inner<D>,
     name: &SemaphoreName,
-) -> Result<Option<Semaphore>, Error> {
+) -> Result<Option<SemaphoreRow>, Error> {
     let mut lease = store.pool.lend(READ).await?;
     let repaired = count_and_write(&mut lease, name).await;
     lease.roll_back().await;
@@ -76,7 +76,7 @@ pub(crate) async fn repair<D: Dialect>(
 async fn count_and_write<D: Dialect>(
     lease: &mut Lease<D>,
     name: &SemaphoreName,
-) -> Result<Option<Semaphore>, Error> {
+) -> Result<Option<SemaphoreRow>, Error> {
     let context = "repairing a semaphore";
     lease.extend(COUNTING);
     let found = select(lease, &D::last_fence(name), context).await?;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use lockhouse_core::store::{Cursor, Error, Kind};
 use lockhouse_core::{
     Capacity, CapacityChange, Count, Digest, EndReason, ExternalId, Grant, Idle, Line, Note,
-    Origin, Owner, OwnerSession, Pattern, ProcessId, Request, Semaphore, SemaphoreName, Slots,
+    Origin, Owner, OwnerSession, Pattern, ProcessId, Request, SemaphoreName, SemaphoreRow, Slots,
     State, Template, Timestamp, Token, TokenName, Ttl,
 };
 use sqlx::{Column as _, ColumnIndex, Decode, Row};
@@ -64,9 +64,9 @@ pub(crate) const TOKEN: &str = "t.name,t.digest,t.grants,t.created_at,t.expires_
 pub(crate) const SESSION: &str = "w.owner,w.ttl_ms,w.expires_at";
 
 /// The id of a semaphore, and the semaphore.
-pub(crate) fn semaphore(row: &impl TextRow) -> Result<(u64, Semaphore), Error> {
+pub(crate) fn semaphore(row: &impl TextRow) -> Result<(u64, SemaphoreRow), Error> {
     let columns = Columns(row);
-    let semaphore = Semaphore {
+    let semaphore = SemaphoreRow {
         name: columns.checked(1, SemaphoreName::stored)?,
         capacity: columns.checked(2, capacity)?,
         in_use: columns.parsed(3)?,

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Connections, Cursor, Due, Error, Held, Holders, Kind, Listing, Migration, NewToken,
-    Notification, Page, Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates, TokenList,
-    Tokens, Upkeep, WaitingList,
+    Batch, Connections, Cursor, Due, Error, Held, Holders, Kind, Listing, Maintenance, Migration,
+    NewToken, Notification, Page, Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates,
+    TokenList, Tokens, WaitingList,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
-    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenName,
+    Request, SemaphoreName, SemaphoreRow, Template, TemplateDefinition, Timestamp, Token,
+    TokenName,
 };
 
 use super::dialect::{Dialect, Names};
@@ -42,7 +43,7 @@ impl<D: Dialect> Store for Sql<D> {
         .await
     }
 
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error> {
         let name = name.clone();
         self.in_own_task(Kind::Unavailable, |store| async move {
             read::semaphore(&store, &name).await
@@ -50,7 +51,7 @@ impl<D: Dialect> Store for Sql<D> {
         .await
     }
 
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<SemaphoreRow>, Error> {
         let names = names.to_vec();
         self.in_own_task(Kind::Unavailable, |store| async move {
             read::named(&store, &names).await
@@ -126,7 +127,7 @@ impl<D: Dialect> Listing for Sql<D> {
         &self,
         prefix: Option<&NamePrefix>,
         page: &Page<SemaphoreName>,
-    ) -> Result<Vec<Semaphore>, Error> {
+    ) -> Result<Vec<SemaphoreRow>, Error> {
         let (names, page) = (Names::Existing(prefix.cloned()), page.clone());
         self.in_own_task(Kind::Unavailable, |store| async move {
             read::semaphores(&store, &names, &page).await
@@ -134,7 +135,10 @@ impl<D: Dialect> Listing for Sql<D> {
         .await
     }
 
-    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+    async fn semaphores_ever(
+        &self,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<SemaphoreRow>, Error> {
         let page = page.clone();
         self.in_own_task(Kind::Unavailable, |store| async move {
             read::semaphores(&store, &Names::Ever, &page).await
@@ -164,7 +168,7 @@ impl<D: Dialect> Listing for Sql<D> {
 }
 
 #[async_trait]
-impl<D: Dialect> Upkeep for Sql<D> {
+impl<D: Dialect> Maintenance for Sql<D> {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         let wanted = which.into();
         self.in_own_task(Kind::Unavailable, move |store| async move {
@@ -203,7 +207,7 @@ impl<D: Dialect> Upkeep for Sql<D> {
         .await
     }
 
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error> {
         let name = name.clone();
         self.in_own_task(Kind::Unknown, |store| async move {
             recount::repair(&store, &name).await

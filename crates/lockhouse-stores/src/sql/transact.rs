@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use lockhouse_core::store::{self, Batch, Commit, Error, Kind, Transaction};
-use lockhouse_core::{Changes, ExternalId, Footprint, Key, Loaded, Outcome, Semaphore, Timestamp};
+use lockhouse_core::{
+    Changes, ExternalId, Footprint, Key, Loaded, Outcome, SemaphoreRow, Timestamp,
+};
 use sqlx::error::DatabaseError;
 
 use super::Inner;
@@ -197,11 +199,11 @@ impl<D: Dialect> SqlTransaction<'_, D> {
     ///
     /// It uses a separate transaction: two transactions that lock the same missing row and then
     /// insert it would deadlock. Here, the second one finds the row.
-    async fn insert_missing(&mut self, semaphores: &[Semaphore]) -> Result<bool, Error> {
-        let has_row = |semaphore: &&Semaphore| self.ids.semaphore(&semaphore.name).is_ok();
+    async fn insert_missing(&mut self, semaphores: &[SemaphoreRow]) -> Result<bool, Error> {
+        let has_row = |semaphore: &&SemaphoreRow| self.ids.semaphore(&semaphore.name).is_ok();
         let missing = semaphores.iter().filter(|semaphore| !has_row(semaphore));
         let missing: Vec<_> = missing
-            .map(|semaphore| Semaphore::undefined(semaphore.name.clone(), semaphore.created_at))
+            .map(|semaphore| SemaphoreRow::undefined(semaphore.name.clone(), semaphore.created_at))
             .collect();
         if missing.is_empty() {
             return Ok(false);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use lockhouse_core::store::Error;
 use lockhouse_core::{
-    CapacityChange, Ended, Owner, OwnerSession, Renewed, Request, Semaphore, Slots, State,
+    CapacityChange, Ended, Owner, OwnerSession, Renewed, Request, SemaphoreRow, Slots, State,
     Timestamp, Ttl,
 };
 
@@ -22,12 +22,12 @@ pub(crate) fn only_semaphore(request: &Request, rows: &RowIds) -> Result<u64, Er
 }
 
 /// `name,capacity,in_use,fence,created_at,updated_at,deleted_at`
-pub(crate) fn new_semaphores<D: Dialect>(semaphores: &[Semaphore]) -> String {
+pub(crate) fn new_semaphores<D: Dialect>(semaphores: &[SemaphoreRow]) -> String {
     let columns = semaphores.iter().map(semaphore_columns::<D>);
     list(columns.map(|columns| format!("({columns})")))
 }
 
-pub(crate) fn semaphore_columns<D: Dialect>(semaphore: &Semaphore) -> String {
+pub(crate) fn semaphore_columns<D: Dialect>(semaphore: &SemaphoreRow) -> String {
     format!(
         "{},{},{},{},{},{},{}",
         D::text(semaphore.name.as_str()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use lockhouse_core::store::Error;
 use lockhouse_core::{
-    ExternalId, Footprint, Grant, Loaded, Owner, OwnerSession, Request, Semaphore, SemaphoreName,
+    ExternalId, Footprint, Grant, Loaded, Owner, OwnerSession, Request, SemaphoreName, SemaphoreRow,
 };
 use rusqlite::{CachedStatement, Connection};
 
@@ -82,7 +82,7 @@ pub(super) fn snapshot(connection: &Connection, footprint: &Footprint) -> Result
 pub(super) fn semaphore(
     connection: &Connection,
     name: &SemaphoreName,
-) -> Result<Option<Semaphore>, Error> {
+) -> Result<Option<SemaphoreRow>, Error> {
     let cannot = cannot("load a semaphore");
     let mut select = connection
         .prepare_cached(SELECT_SEMAPHORE)

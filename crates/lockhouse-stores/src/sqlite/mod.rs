@@ -33,13 +33,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    self, Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken, Notification,
-    Page, Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep,
-    WaitingList, transact_at_once,
+    self, Batch, Cursor, Due, Error, Held, Holders, Listing, Maintenance, Migration, NewToken,
+    Notification, Page, Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates, TokenList,
+    Tokens, WaitingList, transact_at_once,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
-    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenName,
+    Request, SemaphoreName, SemaphoreRow, Template, TemplateDefinition, Timestamp, Token,
+    TokenName,
 };
 
 use crate::batch::MAX_BATCH;
@@ -109,21 +110,21 @@ impl Store for Sqlite {
         Ok(Footprint::default())
     }
 
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error> {
         let name = name.clone();
         let work = move |snapshot: &_| load::semaphore(snapshot, &name);
         let found = self.connections.read(work).await?;
-        Ok(found.filter(Semaphore::exists))
+        Ok(found.filter(SemaphoreRow::exists))
     }
 
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<SemaphoreRow>, Error> {
         let names = names.to_vec();
         let work = move |snapshot: &_| {
             let found = names.iter().map(|name| load::semaphore(snapshot, name));
             found.filter_map(Result::transpose).collect()
         };
-        let found: Vec<Semaphore> = self.connections.read(work).await?;
-        Ok(found.into_iter().filter(Semaphore::exists).collect())
+        let found: Vec<SemaphoreRow> = self.connections.read(work).await?;
+        Ok(found.into_iter().filter(SemaphoreRow::exists).collect())
     }
 
     async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
@@ -189,13 +190,16 @@ impl Listing for Sqlite {
         &self,
         prefix: Option<&NamePrefix>,
         page: &Page<SemaphoreName>,
-    ) -> Result<Vec<Semaphore>, Error> {
+    ) -> Result<Vec<SemaphoreRow>, Error> {
         let (prefix, page) = (prefix.cloned(), page.clone());
         let work = move |snapshot: &_| read::semaphores(snapshot, prefix.as_ref(), &page);
         self.connections.read(work).await
     }
 
-    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+    async fn semaphores_ever(
+        &self,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<SemaphoreRow>, Error> {
         let page = page.clone();
         let work = move |snapshot: &_| read::semaphores_ever(snapshot, &page);
         self.connections.read(work).await
@@ -219,7 +223,7 @@ impl Listing for Sqlite {
 }
 
 #[async_trait]
-impl Upkeep for Sqlite {
+impl Maintenance for Sqlite {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         match which {
             Due::Lapsed { on: None } => {
@@ -264,7 +268,7 @@ impl Upkeep for Sqlite {
         self.connections.read_long(recount::recount).await
     }
 
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error> {
         let name = name.clone();
         let work = move |transaction: rusqlite::Transaction<'_>| {
             let was = recount::repair(&transaction, &name)?;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use lockhouse_core::store::{Error, Purge};
-use lockhouse_core::{Epoch, Semaphore};
+use lockhouse_core::{Epoch, SemaphoreRow};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 
@@ -110,7 +110,7 @@ fn semaphores(connection: &Connection, age: Duration, limit: u32) -> Result<u64,
         return Ok(0);
     };
     let row = load::semaphore(connection, &epoch)?;
-    let mut row = row.unwrap_or_else(|| Semaphore::undefined(epoch, now));
+    let mut row = row.unwrap_or_else(|| SemaphoreRow::undefined(epoch, now));
     row.fence = row.fence.max(last_fence.cast_unsigned());
     save::write_semaphore(connection, &row)?;
     for statement in [DELETE_CHANGES, DELETE_SEMAPHORE] {

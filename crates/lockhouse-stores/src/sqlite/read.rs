@@ -1,7 +1,7 @@
 //! The reads, each on one snapshot of the committed rows.
 
 use lockhouse_core::store::{Error, Page};
-use lockhouse_core::{CapacityChange, NamePrefix, Owner, Semaphore, SemaphoreName};
+use lockhouse_core::{CapacityChange, NamePrefix, Owner, SemaphoreName, SemaphoreRow};
 use rusqlite::{Connection, Params, Row, params};
 
 use super::error::cannot;
@@ -44,7 +44,7 @@ pub(super) fn semaphores(
     connection: &Connection,
     prefix: Option<&NamePrefix>,
     page: &Page<SemaphoreName>,
-) -> Result<Vec<Semaphore>, Error> {
+) -> Result<Vec<SemaphoreRow>, Error> {
     let (from, end) = match prefix {
         Some(prefix) => (prefix.as_str(), prefix.end()),
         None => ("", None),
@@ -56,7 +56,7 @@ pub(super) fn semaphores(
 pub(super) fn semaphores_ever(
     connection: &Connection,
     page: &Page<SemaphoreName>,
-) -> Result<Vec<Semaphore>, Error> {
+) -> Result<Vec<SemaphoreRow>, Error> {
     list(
         connection,
         LIST_EVER,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use lockhouse_core::store::Error;
-use lockhouse_core::{HeldSlots, Recount, Recounted, Semaphore, SemaphoreName};
+use lockhouse_core::{HeldSlots, Recount, Recounted, SemaphoreName, SemaphoreRow};
 use rusqlite::Connection;
 
 use super::error::cannot;
@@ -85,7 +85,7 @@ pub(super) fn recount(snapshot: &Connection) -> Result<Recount, Error> {
 pub(super) fn repair(
     connection: &Connection,
     name: &SemaphoreName,
-) -> Result<Option<Semaphore>, Error> {
+) -> Result<Option<SemaphoreRow>, Error> {
     let Some(was) = load::semaphore(connection, name)? else {
         return Ok(None);
     };
@@ -108,7 +108,7 @@ pub(super) fn repair(
         }
         false => None,
     };
-    let is = Semaphore {
+    let is = SemaphoreRow {
         in_use: u32::try_from(live).unwrap_or(u32::MAX),
         fence: was.fence.max(u64::try_from(last_fence).unwrap_or(0)),
         slots,

@@ -5,8 +5,8 @@
 use lockhouse_core::store::{Cursor, Error, Waiter};
 use lockhouse_core::{
     Capacity, CapacityChange, Count, Digest, EndReason, ExternalId, Grant, HeldSlots, Idle, Line,
-    Note, Origin, Owner, OwnerSession, Pattern, ProcessId, Recounted, Request, Semaphore,
-    SemaphoreName, Slots, State, Template, Timestamp, Token, TokenName, Ttl,
+    Note, Origin, Owner, OwnerSession, Pattern, ProcessId, Recounted, Request, SemaphoreName,
+    SemaphoreRow, Slots, State, Template, Timestamp, Token, TokenName, Ttl,
 };
 use rusqlite::Row;
 use rusqlite::types::FromSql;
@@ -22,12 +22,12 @@ pub(super) const RELEASED: &str = "RELEASED";
 
 /// Of `name, capacity, in_use, fence, created_at, updated_at, deleted_at, line, template,
 /// is_resized, used_at, slots`.
-pub(super) fn semaphore(row: &Row<'_>) -> Result<Semaphore, Error> {
+pub(super) fn semaphore(row: &Row<'_>) -> Result<SemaphoreRow, Error> {
     let cells = Cells {
         row,
         of: "lockhouse_semaphore",
     };
-    Ok(Semaphore {
+    Ok(SemaphoreRow {
         name: cells.text(0, SemaphoreName::stored)?,
         capacity: cells.number(1, Capacity::new)?,
         in_use: cells.number(2, u32::try_from)?,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use lockhouse_core::store::{Error, Kind};
 use lockhouse_core::{
-    CapacityChange, Changes, Ended, ExternalId, Owner, OwnerSession, Renewed, Request, Semaphore,
-    SemaphoreName, Slots, Timestamp,
+    CapacityChange, Changes, Ended, ExternalId, Owner, OwnerSession, Renewed, Request,
+    SemaphoreName, SemaphoreRow, Slots, Timestamp,
 };
 use rusqlite::{Connection, Error as Driver, Params, params};
 
@@ -110,7 +110,10 @@ pub(super) fn changes(
 }
 
 /// Writes all columns of `semaphore`.
-pub(super) fn write_semaphore(connection: &Connection, semaphore: &Semaphore) -> Result<(), Error> {
+pub(super) fn write_semaphore(
+    connection: &Connection,
+    semaphore: &SemaphoreRow,
+) -> Result<(), Error> {
     let cannot = cannot("save a semaphore");
     let origin = semaphore.origin.as_ref();
     let row = params![

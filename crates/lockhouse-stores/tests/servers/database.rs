@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockhouse_core::store::{Batch, Error, FullStore};
 use lockhouse_core::{
     Ask, Capacity, Command, Count, Definition, ExternalId, Outcome, Owner, Reply, Request,
-    Semaphore, SemaphoreName, Ttl,
+    SemaphoreName, SemaphoreRow, Ttl,
 };
 
 use crate::session::Session;
@@ -262,6 +262,6 @@ pub(crate) fn granted(outcome: Outcome) -> (Request, bool) {
 }
 
 /// The semaphore, which exists.
-pub(crate) async fn semaphore(store: &Served, called: &str) -> Semaphore {
+pub(crate) async fn semaphore(store: &Served, called: &str) -> SemaphoreRow {
     store.semaphore(&name(called)).await.unwrap().unwrap()
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use lockhouse_core::{Capacity, Command, Decision, Loaded, Semaphore, decide};
+use lockhouse_core::{Capacity, Command, Decision, Loaded, SemaphoreRow, decide};
 
 use super::sabotage::Sabotage;
 use super::variant::{Variant, after};
@@ -46,7 +46,7 @@ pub(super) const VARIANTS: &[Variant] = &[
 fn with_capacities(
     mut loaded: Loaded,
     commands: &[Command],
-    mut pretended: impl FnMut(&Semaphore) -> Capacity,
+    mut pretended: impl FnMut(&SemaphoreRow) -> Capacity,
 ) -> Decision {
     let resizes = |c: &Command| matches!(c, Command::Define(_) | Command::Follow { .. });
     if commands.iter().any(resizes) {

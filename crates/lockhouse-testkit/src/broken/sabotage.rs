@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockhouse_core::store::{
-    Batch, Due, Error, FullStore, Holders, Layer, Listing as _, Page, Store, Upkeep as _,
+    Batch, Due, Error, FullStore, Holders, Layer, Listing as _, Maintenance as _, Page, Store,
 };
 use lockhouse_core::{
-    Command, Decision, Loaded, NamePrefix, Outcome, Request, Semaphore, SemaphoreName, Template,
+    Command, Decision, Loaded, NamePrefix, Outcome, Request, SemaphoreName, SemaphoreRow, Template,
     decide,
 };
 use lockhouse_stores::{Memory, MemoryTransaction};
@@ -90,13 +90,13 @@ impl Broken {
     }
 
     /// The semaphore. It seems free if reads are stale.
-    fn as_it_was(&self, semaphore: Semaphore) -> Semaphore {
+    fn as_it_was(&self, semaphore: SemaphoreRow) -> SemaphoreRow {
         let in_use = match self.sabotage.looks_are_stale() {
             true => 0,
             false => semaphore.in_use,
         };
         let origin = semaphore.origin.filter(|_| !self.sabotage.hides_origins);
-        Semaphore {
+        SemaphoreRow {
             in_use,
             origin,
             ..semaphore
@@ -145,12 +145,12 @@ impl Layer for Broken {
         Ok(decision.outcomes)
     }
 
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error> {
         let found = self.memory.semaphore(name).await?;
         Ok(found.map(|semaphore| self.as_it_was(semaphore)))
     }
 
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<SemaphoreRow>, Error> {
         let found = self.memory.named(names).await?;
         let found = found.into_iter();
         Ok(found.map(|semaphore| self.as_it_was(semaphore)).collect())

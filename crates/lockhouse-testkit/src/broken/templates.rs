@@ -1,7 +1,7 @@
 //! P1, P2, P5, P7 and P9: stores that break the rules of templates and slots.
 
 use lockhouse_core::{
-    Command, Decision, Grant, Loaded, Origin, Reply, Semaphore, Slots, Template, decide,
+    Command, Decision, Grant, Loaded, Origin, Reply, SemaphoreRow, Slots, Template, decide,
 };
 
 use super::sabotage::Sabotage;
@@ -75,7 +75,7 @@ pub(super) const VARIANTS: &[Variant] = &[
 fn followed<'a>(
     loaded: &'a mut Loaded,
     commands: &'a [Command],
-) -> impl Iterator<Item = &'a mut Semaphore> {
+) -> impl Iterator<Item = &'a mut SemaphoreRow> {
     loaded.semaphores.values_mut().filter(|semaphore| {
         let follows = |command: &Command| matches!(command, Command::Follow { name } if *name == semaphore.name);
         commands.iter().any(follows)
@@ -174,13 +174,13 @@ fn leave_rows(loaded: &Loaded, commands: &[Command], decision: &mut Decision) {
     for (name, _) in refused.flat_map(|ask| ask.permits()) {
         let row = loaded.semaphores.get(name);
         let is_saved = decision.changes.semaphores.iter().any(|s| s.name == *name);
-        if row.is_some_and(Semaphore::exists) || is_saved {
+        if row.is_some_and(SemaphoreRow::exists) || is_saved {
             continue;
         }
         let Some(template) = Template::of(name, &loaded.templates) else {
             continue;
         };
-        decision.changes.semaphores.push(Semaphore {
+        decision.changes.semaphores.push(SemaphoreRow {
             capacity: template.capacity,
             fence: row.map_or(0, |row| row.fence),
             deleted_at: None,
@@ -189,7 +189,7 @@ fn leave_rows(loaded: &Loaded, commands: &[Command], decision: &mut Decision) {
                 is_resized: false,
                 used_at: loaded.now,
             }),
-            ..Semaphore::undefined(name.clone(), loaded.now)
+            ..SemaphoreRow::undefined(name.clone(), loaded.now)
         });
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lockhouse::{Error, Lockhouse};
 use lockhouse_core::store::{self, Batch, FullStore, Layer};
-use lockhouse_core::{Outcome, Reply, Semaphore};
+use lockhouse_core::{Outcome, Reply, SemaphoreRow};
 use tokio::time::sleep;
 
 use super::Flaw;
@@ -61,7 +61,7 @@ impl Unlocked {
 }
 
 impl Unlocked {
-    async fn write_to_redis(&self, rows: &[Semaphore]) {
+    async fn write_to_redis(&self, rows: &[SemaphoreRow]) {
         for row in rows {
             redis::change(&self.url, &format!("s:{}", row.name), |is| {
                 is["in_use"] = row.in_use.into();
@@ -97,7 +97,7 @@ impl Layer for Unlocked {
 }
 
 /// Applies the effect of `reply` to the rows. Returns how many of them change.
-fn apply(reply: &Reply, rows: &mut [Semaphore]) -> usize {
+fn apply(reply: &Reply, rows: &mut [SemaphoreRow]) -> usize {
     let (request, is_grant) = match reply {
         Reply::Granted {
             request, now: true, ..
@@ -124,7 +124,7 @@ fn apply(reply: &Reply, rows: &mut [Semaphore]) -> usize {
     changed
 }
 
-fn written(rows: &[Semaphore]) -> String {
+fn written(rows: &[SemaphoreRow]) -> String {
     let updates = rows.iter().map(|row| {
         format!(
             "UPDATE lockhouse_semaphore SET in_use={},fence={} WHERE name='{}';",

@@ -12,7 +12,7 @@ use lockhouse::store::{
     Batch, Cause, Command, Definition, Due, Error, FullStore, Layer, Outcome, Reply,
 };
 use lockhouse::{Ask, Capacity, ExternalId, Refusal, Request, SemaphoreName, Template};
-use lockhouse_core::{ProcessId, Saved, Semaphore, Stand};
+use lockhouse_core::{ProcessId, Saved, SemaphoreRow, Stand};
 
 use crate::broken::{Sabotage, variants};
 pub use breaks::Break;
@@ -274,7 +274,7 @@ impl Layer for Breaking {
         Ok(told)
     }
 
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<SemaphoreRow>, Error> {
         let mut rows = self.rows.named(names).await?;
         if let Some(breaks) = self.breaks {
             rows = rows

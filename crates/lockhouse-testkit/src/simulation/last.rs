@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse::store::{Purge, Store as _, Upkeep as _};
+use lockhouse::store::{Maintenance as _, Purge, Store as _};
 use lockhouse::{Ask, Count, ExternalId, SemaphoreName, Timestamp, Ttl};
 use lockhouse_core::HEARD_FOR;
 use tokio::time::{sleep, timeout};

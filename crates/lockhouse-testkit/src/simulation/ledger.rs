@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockhouse::store::{Batch, Cause, Command, Outcome, Reply};
 use lockhouse::{Ask, EndReason, ExternalId, Owner, Refusal, Request, SemaphoreName, Timestamp};
-use lockhouse_core::Semaphore;
+use lockhouse_core::SemaphoreRow;
 
 use super::pools::Pools;
 use super::violation::{Check, Violation, ensure};
@@ -299,7 +299,7 @@ impl Ledger {
     /// P2, P3, P7 and P9: the rows after a commit agree with the book.
     pub(super) fn compare_rows(
         &self,
-        semaphores: &[(SemaphoreName, Option<Semaphore>)],
+        semaphores: &[(SemaphoreName, Option<SemaphoreRow>)],
         requests: &[(ExternalId, Option<Request>)],
     ) -> Check {
         for (id, row) in requests {

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use lockhouse::{ExternalId, SemaphoreName, Slots, Template, Timestamp};
-use lockhouse_core::{Definition, Grant as Permit, Pattern, Semaphore, TemplateDefinition};
+use lockhouse_core::{Definition, Grant as Permit, Pattern, SemaphoreRow, TemplateDefinition};
 
 use super::violation::{Check, ensure};
 
@@ -43,7 +43,7 @@ enum Origin {
 }
 
 impl Origin {
-    fn of(semaphore: &Semaphore) -> Self {
+    fn of(semaphore: &SemaphoreRow) -> Self {
         match &semaphore.origin {
             None => Self::Operator,
             Some(origin) if origin.is_resized => Self::Resized,
@@ -138,7 +138,7 @@ impl Pools {
         &mut self,
         commit: u64,
         wanted: &Definition,
-        semaphore: &Semaphore,
+        semaphore: &SemaphoreRow,
         created: bool,
     ) -> Check {
         let name = &semaphore.name;
@@ -191,7 +191,7 @@ impl Pools {
     pub(super) fn follow(
         &mut self,
         commit: u64,
-        semaphore: &Semaphore,
+        semaphore: &SemaphoreRow,
         is_resized: bool,
         now: Timestamp,
     ) -> Check {
@@ -251,7 +251,7 @@ impl Pools {
     }
 
     /// P2 and P7: compares a semaphore's row, or an answer with it.
-    pub(super) fn compare(&self, semaphore: &Semaphore) -> Check {
+    pub(super) fn compare(&self, semaphore: &SemaphoreRow) -> Check {
         let name = &semaphore.name;
         let pool = self.all.get(name).cloned().unwrap_or_default();
         ensure(semaphore.in_use == pool.live, "P2", || {
@@ -283,7 +283,7 @@ impl Pools {
     }
 
     /// P2 and P5: the row agrees with the book, as only a grant creates a template's semaphore.
-    pub(super) fn compare_row(&self, name: &SemaphoreName, row: Option<&Semaphore>) -> Check {
+    pub(super) fn compare_row(&self, name: &SemaphoreName, row: Option<&SemaphoreRow>) -> Check {
         let promise = match self.template_of(name) {
             Some(_) => "P5",
             None => "P2",

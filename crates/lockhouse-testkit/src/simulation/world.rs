@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockhouse::store::{Batch, Command, Error, FullStore, Outcome, Reply, Store};
 use lockhouse::{EndReason, ExternalId, Permit, Request, SemaphoreName, Template, Timestamp};
-use lockhouse_core::{Footprint, Semaphore, TemplateDefinition};
+use lockhouse_core::{Footprint, SemaphoreRow, TemplateDefinition};
 use lockhouse_stores::Memory;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -400,7 +400,7 @@ impl World {
 }
 
 type RowsOf = (
-    Vec<(SemaphoreName, Option<Semaphore>)>,
+    Vec<(SemaphoreName, Option<SemaphoreRow>)>,
     Vec<(ExternalId, Option<Request>)>,
 );
 

@@ -1,9 +1,9 @@
-//! [`Upkeep::recount`](lockhouse_core::store::Upkeep::recount) and [`repair`](lockhouse_core::store::Upkeep::repair), where
+//! [`Maintenance::recount`](lockhouse_core::store::Maintenance::recount) and [`repair`](lockhouse_core::store::Maintenance::repair), where
 //! nothing is wrong, and where a semaphore's counters are.
 
 use std::sync::Arc;
 
-use lockhouse_core::{Ask, Command, Count, Recounted, Semaphore};
+use lockhouse_core::{Ask, Command, Count, Recounted, SemaphoreRow};
 
 use super::words::*;
 use crate::place::Place;
@@ -133,7 +133,7 @@ pub async fn a_repair_corrects_the_counters_and_returns_what_was(place: &Place) 
     let right = semaphore(&store, "a").await;
     for (in_use, fence) in [(5, 4), (0, 4), (4, 1), (1, 0)] {
         overwrite_counters(place, "a", in_use, fence).await;
-        let wrong = Semaphore {
+        let wrong = SemaphoreRow {
             in_use,
             fence,
             ..right.clone()

@@ -1,5 +1,5 @@
-//! Damaged rows: what [`Upkeep::recount`](lockhouse_core::store::Upkeep::recount) finds, and what
-//! [`repair`](lockhouse_core::store::Upkeep::repair) corrects.
+//! Damaged rows: what [`Maintenance::recount`](lockhouse_core::store::Maintenance::recount) finds, and what
+//! [`repair`](lockhouse_core::store::Maintenance::repair) corrects.
 
 use lockhouse_core::store::Due;
 use lockhouse_core::{ExternalId, Recount};

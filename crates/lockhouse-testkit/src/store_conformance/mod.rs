@@ -67,16 +67,16 @@ macro_rules! store_conformance {
             a_deleted_template_leaves_its_semaphores_and_creates_no_more,
             semaphores_that_differ_from_their_template_are_found_to_follow_it,
             semaphores_that_seem_idle_are_found_to_follow_their_template,
-            // Upkeep: due
+            // Maintenance: due
             lapsed_requests_are_found_by_their_time_and_their_owners_session,
             lapsed_requests_are_found_on_the_semaphores_asked_for,
             a_look_finds_at_most_its_limit_and_each_request_once,
             lapsed_requests_that_ended_are_not_found_again,
             live_requests_of_an_owner_are_found,
-            // Upkeep: stale
+            // Maintenance: stale
             the_oldest_requests_without_a_ttl_are_stale,
             stale_requests_are_found_piece_by_piece,
-            // Upkeep: owners
+            // Maintenance: owners
             owners_of_live_requests_are_listed_once_in_byte_order,
             a_session_is_checked_again_before_its_owners_request_ends,
             a_session_lapses_at_the_time_that_its_last_heartbeat_told,
@@ -84,7 +84,7 @@ macro_rules! store_conformance {
             sessions_of_owners_are_compared_byte_by_byte,
             a_goodbye_ends_a_session_once,
             the_caller_that_ended_a_request_is_kept,
-            // Upkeep: purge
+            // Maintenance: purge
             requests_that_ended_before_an_age_are_purged,
             a_purge_deletes_at_most_its_limit_oldest_first,
             purges_at_once_delete_each_request_once_while_batches_go_on,
@@ -93,7 +93,7 @@ macro_rules! store_conformance {
             lapsed_sessions_are_purged_unless_their_owner_holds_something,
             a_deleted_semaphore_is_kept_as_long_as_a_request_that_ended_before,
             semaphores_deleted_before_an_age_are_purged_and_no_fence_comes_back,
-            // Upkeep: recount and repair
+            // Maintenance: recount and repair
             a_recount_is_what_the_permits_add_up_to,
             a_recount_sees_one_moment_beside_other_calls,
             a_repair_changes_nothing_that_is_right,

@@ -1,4 +1,4 @@
-//! The rows that [`Upkeep::purge`](lockhouse_core::store::Upkeep::purge) deletes, and those that it leaves.
+//! The rows that [`Maintenance::purge`](lockhouse_core::store::Maintenance::purge) deletes, and those that it leaves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

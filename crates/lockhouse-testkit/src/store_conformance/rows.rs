@@ -2,7 +2,7 @@
 //! connections.
 
 use lockhouse_core::store::Connections;
-use lockhouse_core::{Footprint, Semaphore};
+use lockhouse_core::{Footprint, SemaphoreRow};
 
 use super::words::*;
 use crate::place::Place;
@@ -12,7 +12,7 @@ pub async fn the_named_semaphores_that_exist_are_read_together(place: &Place) {
     run(&store, ["a", "A", "b", "c", "gone"].map(|of| define(of, 3))).await;
     run(&store, [acquire("x", &["a", "b"]), delete("gone")]).await;
     let asked = ["b", "B", "unknown", "gone", "a", "it's"].map(name);
-    let mut found: Vec<Semaphore> = store.named(&asked).await.unwrap();
+    let mut found: Vec<SemaphoreRow> = store.named(&asked).await.unwrap();
     found.sort_by(|one, other| one.name.cmp(&other.name));
     let expected = [semaphore(&store, "a").await, semaphore(&store, "b").await];
     assert_eq!(found, expected);

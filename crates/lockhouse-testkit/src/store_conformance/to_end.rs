@@ -1,4 +1,4 @@
-//! The requests that [`Upkeep::due`](lockhouse_core::store::Upkeep::due) and [`stale`](lockhouse_core::store::Upkeep::stale) find.
+//! The requests that [`Maintenance::due`](lockhouse_core::store::Maintenance::due) and [`stale`](lockhouse_core::store::Maintenance::stale) find.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockhouse_core::store::{Batch, FullStore, Page};
 use lockhouse_core::{
     Ask, Capacity, Cause, Command, Count, Definition, ExternalId, Outcome, Owner, Reply, Request,
-    Semaphore, SemaphoreName, Ttl,
+    SemaphoreName, SemaphoreRow, Ttl,
 };
 use tokio::sync::Barrier;
 use tokio::time::{Instant, sleep};
@@ -151,7 +151,7 @@ pub(super) async fn request(store: &Store, external_id: &str) -> Request {
 }
 
 /// The semaphore called `called`, which exists.
-pub(super) async fn semaphore(store: &Store, called: &str) -> Semaphore {
+pub(super) async fn semaphore(store: &Store, called: &str) -> SemaphoreRow {
     store.semaphore(&name(called)).await.unwrap().unwrap()
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockhouse::{Ask, Code, Count, Error, ExternalId, Lockhouse, Request, SemaphoreName};
 use lockhouse_core::store::{Batch, Error as StoreError, FullStore, Kind, Layer, Store};
-use lockhouse_core::{Command, Footprint, Outcome, Semaphore};
+use lockhouse_core::{Command, Footprint, Outcome, SemaphoreRow};
 use lockhouse_stores::Memory;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -68,7 +68,7 @@ impl Layer for Locking {
         Ok(self.locked_of(rows))
     }
 
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, StoreError> {
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<SemaphoreRow>, StoreError> {
         let reads = names.contains(&name("free"));
         self.reads.fetch_add(u32::from(reads), Ordering::SeqCst);
         self.memory.named(names).await

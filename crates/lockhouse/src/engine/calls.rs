@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockhouse_core::store::{Cursor, Held, Holders, Kind, Page, Waiter};
 use lockhouse_core::{
     Ask, CapacityChange, Cause, Command, Definition, ExternalId, NamePrefix, Owner, Refusal, Reply,
-    Request, Semaphore, SemaphoreName,
+    Request, SemaphoreName, SemaphoreRow,
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -45,7 +45,7 @@ impl Engine {
                 Refusal::SemaphoreInUse { name, .. } => slice::from_ref(name),
                 _ => return Err(refused.into()),
             };
-            let is_free = |semaphore: &Semaphore| self.has_room(semaphore, &command);
+            let is_free = |semaphore: &SemaphoreRow| self.has_room(semaphore, &command);
             if !self.end_lapsed(full, is_free, deadline).await? {
                 return Err(refused.into());
             }
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Whether `semaphore` has room for `command` and no waiters.
-    fn has_room(&self, semaphore: &Semaphore, command: &Command) -> bool {
+    fn has_room(&self, semaphore: &SemaphoreRow, command: &Command) -> bool {
         let Some(ask) = command.ask() else {
             return semaphore.in_use == 0;
         };

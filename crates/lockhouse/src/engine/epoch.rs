@@ -4,7 +4,7 @@
 //! either has its row before that, and is found here, or begins with the new epoch.
 
 use lockhouse_core::store::{Batch, Page};
-use lockhouse_core::{Command, Epoch, Invalid, Semaphore, SemaphoreName};
+use lockhouse_core::{Command, Epoch, Invalid, SemaphoreName, SemaphoreRow};
 use tokio::time::Instant;
 
 use super::Engine;
@@ -79,7 +79,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    async fn next(&mut self, engine: &Engine) -> Result<Option<Vec<Semaphore>>, Error> {
+    async fn next(&mut self, engine: &Engine) -> Result<Option<Vec<SemaphoreRow>>, Error> {
         let page = Page {
             after: self.after.take(),
             limit: PIECE,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockhouse_core::store::{FullStore, Kind};
-use lockhouse_core::{ProcessId, Refusal, Semaphore, SemaphoreName};
+use lockhouse_core::{ProcessId, Refusal, SemaphoreName, SemaphoreRow};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -89,7 +89,7 @@ impl Engine {
         &self,
         name: &SemaphoreName,
         deadline: Instant,
-    ) -> Result<Semaphore, Error> {
+    ) -> Result<SemaphoreRow, Error> {
         let semaphore = self
             .retry
             .read(deadline, || self.store.semaphore(name))

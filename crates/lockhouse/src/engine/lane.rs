@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error as StoreError, Kind};
-use lockhouse_core::{Ask, Command, Count, Footprint, Refusal, Reply, Semaphore, SemaphoreName};
+use lockhouse_core::{Ask, Command, Count, Footprint, Refusal, Reply, SemaphoreName, SemaphoreRow};
 use tokio::time::Instant;
 use tracing::Span;
 
@@ -51,7 +51,7 @@ pub(super) struct SetAside {
     /// Asks that lack room. They are to stand in line, as if the store had refused them.
     pub(super) lacking: Vec<Decided>,
     /// The rows by which they do.
-    pub(super) seen: Vec<Semaphore>,
+    pub(super) seen: Vec<SemaphoreRow>,
     /// Commands to block, each with rows that are locked.
     pub(super) blocked: Vec<(Queued, Footprint)>,
     /// Semaphores that no other command of the batch touches.

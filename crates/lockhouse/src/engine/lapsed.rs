@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lockhouse_core::store::{Due, Error as StoreError, Kind};
-use lockhouse_core::{Cause, Command, EndReason, Owner, Reply, Request, Semaphore, SemaphoreName};
+use lockhouse_core::{
+    Cause, Command, EndReason, Owner, Reply, Request, SemaphoreName, SemaphoreRow,
+};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::queue::{Touches, permits};
@@ -50,7 +52,7 @@ impl Engine {
     pub(super) async fn end_lapsed(
         &self,
         names: &[SemaphoreName],
-        is_free: impl Fn(&Semaphore) -> bool,
+        is_free: impl Fn(&SemaphoreRow) -> bool,
         deadline: Instant,
     ) -> Result<bool, Error> {
         let since = Instant::now();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::store::{self, Cursor, FullStore, Held, Holders, Page, Shown, ShownAt};
-use lockhouse_core::{CapacityChange, NamePrefix, Request, Semaphore, SemaphoreName, State};
+use lockhouse_core::{CapacityChange, NamePrefix, Request, SemaphoreName, SemaphoreRow, State};
 use tokio::sync::{self, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -100,7 +100,7 @@ impl Listings {
         prefix: Option<&NamePrefix>,
         page: &Page<SemaphoreName>,
         deadline: Instant,
-    ) -> Result<Vec<Semaphore>, Error> {
+    ) -> Result<Vec<SemaphoreRow>, Error> {
         let (mut rows, mut after) = (Vec::new(), page.after.clone());
         loop {
             let limit = page.limit - rows.len() as u32;

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lockhouse_core::{ExternalId, Request, Semaphore, SemaphoreName};
+use lockhouse_core::{ExternalId, Request, SemaphoreName, SemaphoreRow};
 use tokio::sync::SetOnce;
 use tokio::time::Instant;
 
@@ -66,7 +66,7 @@ pub(super) struct Found {
     /// Whether a request ended that was in the way.
     pub(super) is_over: bool,
     /// The semaphores after the look, since other processes may have ended requests just before it.
-    pub(super) semaphores: Vec<Semaphore>,
+    pub(super) semaphores: Vec<SemaphoreRow>,
 }
 
 /// Publishes the result of a look, or its failure if this is dropped without a result.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use lockhouse_core::store::ShownAt;
-use lockhouse_core::{Line, Semaphore, SemaphoreName};
+use lockhouse_core::{Line, SemaphoreName, SemaphoreRow};
 
 use super::{Engine, retry};
 use crate::{Error, SemaphoreStatus};
@@ -24,7 +24,7 @@ const PIECE: usize = 500;
 impl Engine {
     /// The status of each of `semaphores`, with the number of its waiters here and at other
     /// processes.
-    pub(super) async fn statuses(&self, semaphores: Vec<Semaphore>) -> Vec<SemaphoreStatus> {
+    pub(super) async fn statuses(&self, semaphores: Vec<SemaphoreRow>) -> Vec<SemaphoreStatus> {
         let elsewhere = self.waiting_elsewhere(&semaphores).await;
         let state = self.state();
         let all = semaphores.into_iter().zip(elsewhere);
@@ -39,16 +39,16 @@ impl Engine {
     }
 
     /// The [status](Self::statuses) of one semaphore.
-    pub(super) async fn status(&self, semaphore: Semaphore) -> Result<SemaphoreStatus, Error> {
+    pub(super) async fn status(&self, semaphore: SemaphoreRow) -> Result<SemaphoreStatus, Error> {
         let status = self.statuses(vec![semaphore]).await.pop();
         status.ok_or_else(|| Error::Internal("a semaphore has no status".into()))
     }
 
     /// How many waiters of each of `semaphores` wait at other processes. A process that died is
     /// counted for a few seconds only.
-    async fn waiting_elsewhere(&self, semaphores: &[Semaphore]) -> Vec<u32> {
+    async fn waiting_elsewhere(&self, semaphores: &[SemaphoreRow]) -> Vec<u32> {
         let process = self.state().waiting.process;
-        let by_entries = |semaphore: &Semaphore| semaphore.line.waiting_elsewhere(process);
+        let by_entries = |semaphore: &SemaphoreRow| semaphore.line.waiting_elsewhere(process);
         let waited_for = semaphores.iter().filter(|it| by_entries(it) > 0);
         let names: Vec<_> = waited_for.map(|it| it.name.clone()).collect();
         let (mut now, mut written) = (None, HashMap::new());
@@ -66,7 +66,7 @@ impl Engine {
                 }
             }
         }
-        let count = |semaphore: &Semaphore| {
+        let count = |semaphore: &SemaphoreRow| {
             let (line, Some(now)) = (&semaphore.line, now) else {
                 return by_entries(semaphore);
             };

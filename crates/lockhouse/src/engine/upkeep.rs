@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockhouse_core::store::{Due, Page, Purge};
-use lockhouse_core::{Cause, Finding, Owner, Request, Semaphore};
+use lockhouse_core::{Cause, Finding, Owner, Request, SemaphoreRow};
 use tokio::time::{Instant, sleep};
 
 use super::lapsed::{PIECE, lapse};
@@ -104,7 +104,7 @@ impl Engine {
 
     /// Repairs those of the `findings` that can be repaired. Returns the semaphores as they were
     /// before.
-    pub(crate) async fn repair(&self, findings: &[Finding]) -> Result<Vec<Semaphore>, Error> {
+    pub(crate) async fn repair(&self, findings: &[Finding]) -> Result<Vec<SemaphoreRow>, Error> {
         let mut mended = Vec::new();
         for finding in findings.iter().filter(|finding| finding.can_be_repaired) {
             let Some(name) = &finding.semaphore else {

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use lockhouse::store::{
-    Batch, Call, Command, Due, Error as StoreError, FullStore, Kind, Layer, Outcome, Store,
-    Upkeep as _,
+    Batch, Call, Command, Due, Error as StoreError, FullStore, Kind, Layer, Maintenance as _,
+    Outcome, Store,
 };
 use lockhouse::{
     Ask, Count, Error, ExternalId, Lockhouse, Priority, Request, SemaphoreName, Timestamp, Ttl,
 };
-use lockhouse_core::{ProcessId, Semaphore};
+use lockhouse_core::{ProcessId, SemaphoreRow};
 use lockhouse_stores::Memory;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -133,7 +133,7 @@ impl Layer for Watched {
         outcomes
     }
 
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, StoreError> {
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<SemaphoreRow>, StoreError> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         self.names_read.fetch_add(names.len(), Ordering::SeqCst);
         self.memory.named(names).await

@@ -1,6 +1,6 @@
 //! Resizes that ignore their expected capacity, or are too strict about it.
 
-use lockhouse_core::{Command, Decision, Definition, Loaded, Refusal, Semaphore, decide};
+use lockhouse_core::{Command, Decision, Definition, Loaded, Refusal, SemaphoreRow, decide};
 
 use super::assert_caught;
 
@@ -24,7 +24,7 @@ fn resizing_in_spite_of_if_missing_is_caught() {
 fn creating_what_was_expected_to_have_a_capacity_is_caught() {
     assert_caught("changes", |loaded, commands| {
         on_definitions(loaded, commands, |semaphore, wanted| {
-            if !semaphore.is_some_and(Semaphore::exists) {
+            if !semaphore.is_some_and(SemaphoreRow::exists) {
                 wanted.expected = None;
             }
         })
@@ -58,7 +58,7 @@ fn refusing_a_resize_that_was_done_already_is_caught() {
 fn on_definitions(
     loaded: Loaded,
     commands: &[Command],
-    change: impl Fn(Option<&Semaphore>, &mut Definition),
+    change: impl Fn(Option<&SemaphoreRow>, &mut Definition),
 ) -> Decision {
     let mut changed = commands.to_vec();
     for command in &mut changed {

@@ -1,6 +1,6 @@
 //! Correct ends that are saved wrongly.
 
-use lockhouse_core::{Ended, Freed, Semaphore, State, decide};
+use lockhouse_core::{Ended, Freed, SemaphoreRow, State, decide};
 
 use super::assert_caught;
 
@@ -57,7 +57,7 @@ fn ending_apart_what_is_inserted_is_caught() {
     });
 }
 
-fn to_anybody(row: &Semaphore) -> Freed {
+fn to_anybody(row: &SemaphoreRow) -> Freed {
     Freed {
         semaphore: row.name.clone(),
         left_to: None,

@@ -1,7 +1,7 @@
 //! Semaphores of templates that are wrongly created, resized and deleted: P2, P5 and P7. The model finds deviations that
 //! break no promise.
 
-use lockhouse_core::{Command, Loaded, Semaphore, Template, decide};
+use lockhouse_core::{Command, Loaded, SemaphoreRow, Template, decide};
 
 use super::assert_caught;
 
@@ -9,7 +9,7 @@ use super::assert_caught;
 fn followed<'a>(
     loaded: &'a mut Loaded,
     commands: &'a [Command],
-) -> impl Iterator<Item = &'a mut Semaphore> {
+) -> impl Iterator<Item = &'a mut SemaphoreRow> {
     loaded.semaphores.values_mut().filter(|semaphore| {
         let follows =
             |c: &Command| matches!(c, Command::Follow { name } if *name == semaphore.name);
@@ -58,10 +58,10 @@ fn creating_a_semaphore_for_an_ask_that_is_refused_is_caught() {
         for (name, _) in asks.flat_map(|ask| ask.permits()) {
             let is_there = loaded.semaphores.contains_key(name);
             if let Some(template) = Template::of(name, &loaded.templates).filter(|_| !is_there) {
-                decision.changes.semaphores.push(Semaphore {
+                decision.changes.semaphores.push(SemaphoreRow {
                     capacity: template.capacity,
                     deleted_at: None,
-                    ..Semaphore::undefined(name.clone(), loaded.now)
+                    ..SemaphoreRow::undefined(name.clone(), loaded.now)
                 });
             }
         }

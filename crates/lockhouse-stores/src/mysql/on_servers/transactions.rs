@@ -1,6 +1,6 @@
 //! A server may end a transaction between two statements without an error, as cluster nodes do.
 
-use lockhouse_core::store::{Error, Kind, Upkeep as _};
+use lockhouse_core::store::{Error, Kind, Maintenance as _};
 
 use super::{MARIADB, MYSQL, database, lend, remove, server};
 use crate::mysql::error::{code, server_code};

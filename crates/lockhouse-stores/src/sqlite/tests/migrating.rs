@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lockhouse_core::store::{Due, Kind, Listing as _, Migration as _, Purge, Upkeep as _};
+use lockhouse_core::store::{Due, Kind, Listing as _, Maintenance as _, Migration as _, Purge};
 use lockhouse_core::{EndReason, Timestamp};
 
 use super::*;

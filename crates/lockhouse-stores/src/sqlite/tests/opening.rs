@@ -2,7 +2,9 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_core::store::{Due, Error, Kind, Listing as _, Migration as _, Purge, Upkeep as _};
+use lockhouse_core::store::{
+    Due, Error, Kind, Listing as _, Maintenance as _, Migration as _, Purge,
+};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lockhouse_core::store::{Purge, Upkeep as _};
+use lockhouse_core::store::{Maintenance as _, Purge};
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! Counts `decide` alone: its input is made before, and its result is dropped after.
 
 use lockhouse_core::{
-    Ask, Capacity, Command, Count, Decision, ExternalId, Loaded, Semaphore, SemaphoreName, Slots,
-    Timestamp, decide,
+    Ask, Capacity, Command, Count, Decision, ExternalId, Loaded, SemaphoreName, SemaphoreRow,
+    Slots, Timestamp, decide,
 };
 
 use crate::callgrind::counted_in_here;
@@ -19,7 +19,7 @@ pub(super) fn pairs(size: usize, wide: usize, rounds: usize, slip: Slip) -> usiz
 /// release.
 pub(super) fn last_permits(rounds: usize, are_slotted: bool) -> usize {
     let held = 63;
-    let semaphore = Semaphore {
+    let semaphore = SemaphoreRow {
         in_use: held,
         slots: are_slotted.then(|| Slots::of(0..held).unwrap()),
         ..of_capacity(name("slots-0"), 64)
@@ -27,7 +27,7 @@ pub(super) fn last_permits(rounds: usize, are_slotted: bool) -> usize {
     pairs_on(&[semaphore], 1, rounds, Slip::None)
 }
 
-fn pairs_on(semaphores: &[Semaphore], size: usize, rounds: usize, slip: Slip) -> usize {
+fn pairs_on(semaphores: &[SemaphoreRow], size: usize, rounds: usize, slip: Slip) -> usize {
     let names: Vec<_> = semaphores.iter().map(|row| row.name.clone()).collect();
     let defined = defined(semaphores);
     let mut given = Vec::new();
@@ -55,15 +55,15 @@ fn pairs_on(semaphores: &[Semaphore], size: usize, rounds: usize, slip: Slip) ->
     size * rounds
 }
 
-fn of_capacity(name: SemaphoreName, capacity: u32) -> Semaphore {
-    Semaphore {
+fn of_capacity(name: SemaphoreName, capacity: u32) -> SemaphoreRow {
+    SemaphoreRow {
         capacity: Capacity::new(capacity).unwrap(),
         deleted_at: None,
-        ..Semaphore::undefined(name, Timestamp::UNIX_EPOCH)
+        ..SemaphoreRow::undefined(name, Timestamp::UNIX_EPOCH)
     }
 }
 
-fn defined(semaphores: &[Semaphore]) -> Loaded {
+fn defined(semaphores: &[SemaphoreRow]) -> Loaded {
     let semaphores = semaphores.iter().cloned();
     Loaded {
         now: Timestamp::UNIX_EPOCH,

@@ -8,7 +8,7 @@ use lockhouse::Lockhouse;
 use lockhouse::store::{Batch, FullStore, Store};
 use lockhouse_core::{
     Capacity, Changes, Command, Count, Definition, EndReason, ExternalId, Grant, Reply, Request,
-    Semaphore, SemaphoreName, State, Timestamp, decide,
+    SemaphoreName, SemaphoreRow, State, Timestamp, decide,
 };
 use lockhouse_stores::Memory;
 use lockhouse_testkit::broken::{Broken, Sabotage};
@@ -113,7 +113,7 @@ fn store(runtime: &Runtime, among: &Among, slip: Slip) -> Arc<dyn FullStore> {
     let [Ok(Reply::Defined { semaphore, .. })] = &defined[..] else {
         panic!("{defined:?}")
     };
-    let semaphore = Semaphore {
+    let semaphore = SemaphoreRow {
         in_use: u32::try_from(held).unwrap(),
         fence: rows.len() as u64,
         ..semaphore.clone()

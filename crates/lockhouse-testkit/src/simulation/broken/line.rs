@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lockhouse::store::{Command, Outcome, Reply};
-use lockhouse_core::{Line, ProcessId, Semaphore};
+use lockhouse_core::{Line, ProcessId, SemaphoreRow};
 
 use super::breaks::Break;
 use crate::broken::order::level;
@@ -50,7 +50,7 @@ fn only_of(process: ProcessId, line: &Line) -> Line {
 }
 
 /// The semaphore that a poll finds.
-pub(super) fn seen(breaks: Break, mut semaphore: Semaphore) -> Semaphore {
+pub(super) fn seen(breaks: Break, mut semaphore: SemaphoreRow) -> SemaphoreRow {
     match breaks {
         Break::WindowWithoutBound => semaphore.line = Line::default(),
         Break::LosesWake => fill(&mut semaphore),
@@ -85,7 +85,7 @@ pub(in crate::simulation) fn hide_origins(outcomes: &mut [Outcome]) {
     }
 }
 
-fn fill(semaphore: &mut Semaphore) {
+fn fill(semaphore: &mut SemaphoreRow) {
     semaphore.in_use = semaphore.in_use.max(semaphore.capacity.value());
     semaphore.line = Line::default();
 }

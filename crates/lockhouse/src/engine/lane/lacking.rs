@@ -7,18 +7,18 @@
 
 use std::collections::BTreeMap;
 
-use lockhouse_core::{Ask, ExternalId, Semaphore, SemaphoreName};
+use lockhouse_core::{Ask, ExternalId, SemaphoreName, SemaphoreRow};
 
 /// The semaphores that some asks lack, and the rows by which they do.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Lacking {
-    pub(in crate::engine) semaphores: Vec<Semaphore>,
+    pub(in crate::engine) semaphores: Vec<SemaphoreRow>,
     pub(in crate::engine) by_id: BTreeMap<ExternalId, Vec<SemaphoreName>>,
 }
 
 /// The semaphores that have too few free permits for `ask`, if all of its semaphores exist and are
 /// large enough.
-pub(in crate::engine) fn lacks(ask: &Ask, semaphores: &[Semaphore]) -> Vec<SemaphoreName> {
+pub(in crate::engine) fn lacks(ask: &Ask, semaphores: &[SemaphoreRow]) -> Vec<SemaphoreName> {
     let mut lacks = Vec::new();
     for (name, count) in ask.permits() {
         let found = semaphores.iter().find(|semaphore| semaphore.name == *name);

@@ -1,7 +1,7 @@
 //! The events and the times of the poller and the publisher.
 
 use lockhouse_core::store::ShownWaiter;
-use lockhouse_core::{Capacity, PlaceInLine, Semaphore, SemaphoreName};
+use lockhouse_core::{Capacity, PlaceInLine, SemaphoreName, SemaphoreRow};
 use tokio::time::Instant;
 
 use super::super::grant_cache::GrantCache;
@@ -24,7 +24,7 @@ impl EngineState {
     /// Records what a poll read: the rows of `semaphores`, and that those of `missing` are not there.
     pub(in crate::engine) fn see_polled(
         &mut self,
-        semaphores: &[Semaphore],
+        semaphores: &[SemaphoreRow],
         missing: &[SemaphoreName],
     ) {
         for semaphore in semaphores {

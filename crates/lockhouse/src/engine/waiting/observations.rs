@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use lockhouse_core::{
-    Ask, Capacity, Count, ExternalId, Grant, LineTime, Refusal, Semaphore, SemaphoreName,
+    Ask, Capacity, Count, ExternalId, Grant, LineTime, Refusal, SemaphoreName, SemaphoreRow,
 };
 
 use super::registration::Observed;
@@ -69,7 +69,7 @@ impl WaitingLine {
     /// Records a semaphore's row as it was read; `at` is the time of its line, if known.
     pub(in crate::engine) fn see(
         &mut self,
-        semaphore: &Semaphore,
+        semaphore: &SemaphoreRow,
         at: Option<LineTime>,
         when: Observed,
     ) {
@@ -164,6 +164,6 @@ impl WaitingLine {
 
 /// Whether the semaphore may have no row. A batch that finds none reads it as its template would
 /// create it.
-fn may_be_missing(semaphore: &Semaphore) -> bool {
+fn may_be_missing(semaphore: &SemaphoreRow) -> bool {
     semaphore.is_keyed() && semaphore.in_use == 0 && semaphore.line.is_empty()
 }

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use lockhouse_core::{
-    Admission, Capacity, Claim, Entry, Line, LineTime, MAX_LINE, ProcessId, Saved, Semaphore,
+    Admission, Capacity, Claim, Entry, Line, LineTime, MAX_LINE, ProcessId, Saved, SemaphoreRow,
     Seniority, WINDOW,
 };
 use tokio::time::Instant;
@@ -150,7 +150,7 @@ impl Registration {
     /// Records a semaphore's row as it was read; `at` is the time of its line, if known.
     pub(in crate::engine) fn see(
         &mut self,
-        semaphore: &Semaphore,
+        semaphore: &SemaphoreRow,
         at: Option<LineTime>,
         when: Observed,
         head: Option<Head>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Error, Page};
-use crate::{Owner, Recount, Request, Semaphore, SemaphoreName, Timestamp};
+use crate::{Owner, Recount, Request, SemaphoreName, SemaphoreRow, Timestamp};
 
 /// Which live requests seem due to end.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ pub enum Purge {
 ///   to ten minutes.
 /// - No call changes live rows, except `repair`.
 #[async_trait]
-pub trait Upkeep: fmt::Debug + Send + Sync + 'static {
+pub trait Maintenance: fmt::Debug + Send + Sync + 'static {
     /// At most `limit` live requests that seem due to end. Reading them changes nothing: the
     /// [`Cause`](crate::Cause) by which each is then ended is checked again under locks.
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error>;
@@ -92,5 +92,5 @@ pub trait Upkeep: fmt::Debug + Send + Sync + 'static {
     /// Corrects the counter of `name` from its permits, under the semaphore's lock, and its fence
     /// if that is too low. Also corrects the index entries of its misfiled requests, so that a
     /// refusal finds them. Returns the semaphore as it was before, if something was wrong.
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error>;
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error>;
 }

@@ -4,8 +4,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Due, Error, Page, Purge, Stale, Upkeep};
-use lockhouse_core::{Owner, OwnerSession, Recount, Request, Semaphore, SemaphoreName, Timestamp};
+use lockhouse_core::store::{Due, Error, Maintenance, Page, Purge, Stale};
+use lockhouse_core::{
+    Owner, OwnerSession, Recount, Request, SemaphoreName, SemaphoreRow, Timestamp,
+};
 use redis::Script;
 
 use super::Redis;
@@ -17,7 +19,7 @@ static OWNERS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scr
 static PURGE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/purge.lua")));
 
 #[async_trait]
-impl Upkeep for Redis {
+impl Maintenance for Redis {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         match which {
             Due::OwnedBy(owner) => self.owned_by(owner, limit).await,
@@ -79,7 +81,7 @@ impl Upkeep for Redis {
         self.count_all().await
     }
 
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<SemaphoreRow>, Error> {
         self.mend(name).await
     }
 }
