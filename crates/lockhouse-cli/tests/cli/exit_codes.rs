@@ -259,7 +259,7 @@ fn no_permit_in_time_is_75() {
         house.text(&["create", "b", "1"]);
         house.text(&["acquire", "-s", "a"]);
         let acquire = ["acquire", "-s", "a", "-s", "b"];
-        refused(&house, &acquire, 75, "semaphore \"a\"\n", "exhausted");
+        refused(&house, &acquire, 75, "semaphore \"a\"; wait", "exhausted");
         let run = [
             "run", "-s", "a", "-s", "b", "--wait", "50ms", "--", "echo", "no",
         ];
