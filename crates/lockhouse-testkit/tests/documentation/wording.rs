@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::literals::literals;
 use crate::names::functions;
 use crate::pages::{files, pages, root};
@@ -86,6 +88,38 @@ fn messages_name_their_actor() {
     }
     assert!(many > 1000, "{many} messages were found");
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn descriptions_of_the_api_name_their_actor() {
+    let path = root().join("crates/lockhouse-server/src/openapi.json");
+    let document = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let mut texts = Vec::new();
+    descriptions(&document, &mut texts);
+    assert!(texts.len() > 100, "{} were found", texts.len());
+    let problems = texts.into_iter();
+    let problems: Vec<_> = problems
+        .filter_map(|text| Some(format!("{text}: {}", problem(text)?)))
+        .collect();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Adds the descriptions and summaries in `value` to `texts`.
+fn descriptions<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(text) if name == "description" || name == "summary" => {
+                        texts.push(text);
+                    }
+                    other => descriptions(other, texts),
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| descriptions(value, texts)),
+        _ => {}
+    }
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl Engine {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => return Err(no_answer()),
             Err(_) => {
-                let late = "the store did not answer in time";
+                let late = "the store did not answer in time; try again";
                 return Err(StoreError::new(Kind::Unknown, late).into());
             }
         };

@@ -259,13 +259,13 @@ pub(super) fn for_caller(error: Error) -> Error {
 /// The error of a call that met a lock until its deadline.
 pub(super) fn stays_locked() -> Error {
     let problem = "another transaction of the database locks a row that the call needs, or the gap \
-                   for a new row";
+                   for a new row; try again, or end that transaction";
     Error::new(Kind::Locked, problem)
 }
 
 /// The error when time ran out; `last` is the error of the try before.
 fn too_late(kind: Kind, last: Option<Error>) -> Error {
-    let error = Error::new(kind, "the store did not answer in time");
+    let error = Error::new(kind, "the store did not answer in time; try again");
     match last {
         Some(last) => error.caused_by(last),
         None => error,

@@ -160,7 +160,8 @@ impl RunningLane {
             {
                 Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
                 Err(error) => {
-                    let lost = "a grant took longer than it lasts, and asking again failed";
+                    let lost =
+                        "a grant took longer than its TTL, and the next read failed; try again";
                     lane::shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many)
                         .collect()
                 }
@@ -284,7 +285,10 @@ impl Drop for RunningLane {
     fn drop(&mut self) {
         let unanswered = self.lane.len();
         if unanswered > 0 {
-            let error = StoreError::new(Kind::Unknown, "the task that spoke to the store ended");
+            let error = StoreError::new(
+                Kind::Unknown,
+                "the runtime of the call to the store has ended; try again",
+            );
             self.answer(lane::shared(error, unanswered).collect());
         }
         let Lane {

@@ -244,7 +244,7 @@ impl Remote {
                 return Err(Failure::of(lost, what, Some(&error)));
             }
             Err(_) => {
-                let what = format!("{} did not answer in time", self.address.shown());
+                let what = format!("{} did not answer in time; try again", self.address.shown());
                 return Err(Failure::of(lost, what, None));
             }
         };
