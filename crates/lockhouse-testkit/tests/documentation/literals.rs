@@ -10,17 +10,17 @@ pub(crate) fn literals(source: &str) -> Vec<(usize, String)> {
     let mut is_in_name = false;
     loop {
         let text = rest.as_str();
-        let line = 1 + source[..source.len() - text.len()].matches('\n').count();
+        let line = || 1 + source[..source.len() - text.len()].matches('\n').count();
         if text.starts_with("//") {
             skip_to(&mut rest, "\n");
         } else if text.starts_with("/*") {
             skip_to(&mut rest, "*/");
         } else if let Some(end) = raw_end(text).filter(|_| !is_in_name) {
             skip_to(&mut rest, "\"");
-            found.push((line, skip_to(&mut rest, &end).to_owned()));
+            found.push((line(), skip_to(&mut rest, &end).to_owned()));
         } else if text.starts_with('"') {
             rest.next();
-            found.push((line, escaped(&mut rest)));
+            found.push((line(), escaped(&mut rest)));
         } else if let Some(character) = character(text) {
             rest = text[character..].chars();
         } else if rest.next().is_none() {
