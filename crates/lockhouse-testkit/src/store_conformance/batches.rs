@@ -211,7 +211,7 @@ pub async fn a_release_finds_the_semaphores_that_it_does_not_name(place: &Place)
         footprint: Footprint::of(&commands, []),
         commands,
     };
-    let outcomes = store.transact(&batch).await.unwrap();
+    let outcomes = outcomes_of(&store, &batch).await;
     assert!(matches!(outcomes[0], Ok(Reply::Ended { now: true, .. })));
     assert_eq!(semaphore(&store, "a").await.in_use, 0);
     assert_eq!(semaphore(&store, "b").await.in_use, 1);

@@ -86,11 +86,15 @@ pub(super) fn goodbye(of: &str) -> Command {
     Command::Goodbye { owner: owner(of) }
 }
 
-/// The outcomes of one batch. Repeats the batch until its outcome is known, as an engine does.
+/// The outcomes of one batch.
 pub(super) async fn outcomes(store: &Store, commands: Vec<Command>) -> Vec<Outcome> {
-    let batch = Batch::new(commands);
+    outcomes_of(store, &Batch::new(commands)).await
+}
+
+/// The outcomes of `batch`. Repeats the batch until its outcome is known, as an engine does.
+pub(super) async fn outcomes_of(store: &Store, batch: &Batch) -> Vec<Outcome> {
     loop {
-        match store.transact(&batch).await {
+        match store.transact(batch).await {
             Ok(outcomes) => return outcomes,
             Err(error) => assert!(error.is_transient(), "{error}"),
         }
