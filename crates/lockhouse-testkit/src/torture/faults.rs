@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::cluster::Topology;
+use super::topology::Topology;
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -43,12 +43,14 @@ mod segment;
 mod short;
 mod size;
 mod stage;
+mod topology;
 mod verdict;
 mod work;
 
-pub use cluster::{Topology, try_several_writers};
+pub use cluster::try_several_writers;
 pub use notes::read as read_notes;
 pub use report::Report;
 pub use run::{STORES, run};
 pub use short::short;
 pub use size::Size;
+pub use topology::Topology;

@@ -13,7 +13,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use super::audit::Auditor;
 use super::clock::Clocks;
-use super::cluster::{Cluster, Topology};
+use super::cluster::Cluster;
 use super::console::Console;
 use super::crew::{Crew, StoreUnderTest};
 use super::database::Server;
@@ -25,6 +25,7 @@ use super::report::Report;
 use super::segment::{STALE_AFTER, Segment};
 use super::size::Size;
 use super::stage::Stage;
+use super::topology::Topology;
 use super::verdict::Verdict;
 use super::work::{self, SOON};
 use crate::database::Database;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::cluster::Topology;
 use super::faults::Fault;
 use super::plan::Plan;
+use super::topology::Topology;
 use crate::broken::{Flaw, UNLOCKED};
 
 /// The store under test, and the size of the run.

@@ -15,13 +15,13 @@ use lockhouse::Lockhouse;
 use tokio::time::sleep;
 
 pub(super) use nodes::NODES;
-pub use nodes::Topology;
 use nodes::{DATABASE, Nodes};
 use router::Router;
 
 use super::faults::Fault;
 use super::plan::Staged;
 use super::size::Size;
+use super::topology::Topology;
 use crate::place::empty_database;
 use crate::rows::{self, Rows};
 

@@ -9,6 +9,7 @@ use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 use crate::database::Database;
+use crate::torture::topology::Topology;
 
 /// The number of nodes.
 pub(crate) const NODES: usize = 3;
@@ -21,34 +22,6 @@ const COMES_BACK: Duration = Duration::from_secs(120);
 
 /// How long nodes may take to see each other again, before an unseen node is restarted.
 const SEEN_WITHIN: Duration = Duration::from_secs(20);
-
-/// A kind of cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topology {
-    /// Group Replication in which every node takes writes.
-    MultiPrimary,
-    /// Group Replication in which one node takes writes.
-    SinglePrimary,
-    /// MariaDB with Galera.
-    Galera,
-}
-
-impl Topology {
-    /// Its name in `scripts/services`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Topology::MultiPrimary => "multi-primary",
-            Topology::SinglePrimary => "single-primary",
-            Topology::Galera => "galera",
-        }
-    }
-
-    /// The kind of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        let all = [Self::MultiPrimary, Self::SinglePrimary, Self::Galera];
-        all.into_iter().find(|topology| topology.name() == name)
-    }
-}
 
 /// The nodes, and the script that runs them.
 #[derive(Clone, Debug)]
