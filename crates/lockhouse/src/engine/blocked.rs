@@ -8,11 +8,11 @@
 //! One poll of the store reads the rows of all blocked commands, however many there are. A poll can
 //! miss a row that many processes use in turn and that is seldom free. So the engine also waits for
 //! such semaphores in the database's own lock queue, a few at a time, with the commands that need
-//! nothing else. If it gets one, nobody keeps that semaphore: others only use it in turn. For a
-//! while, the engine then waits for it as for any row that is free. No poll sees a locked
+//! nothing else. If it gets one, no transaction keeps that semaphore: others only use it in turn. For the next
+//! 10 s the engine sends batches on it without a look whether it is locked. No poll sees a locked
 //! [gap](Gap) between two rows, in which no row can be made, so the engine waits for gaps too.
 //!
-//! A poll locks the rows that it finds free for a moment, so hundreds of processes that poll one
+//! For a moment, a poll locks the rows that it finds free. So hundreds of processes that poll one
 //! semaphore would keep it locked. Therefore a semaphore is polled less often the longer it has
 //! been locked, and seldom where no command waits for it. An ask with a wait, for which a plain
 //! read finds no room, is not blocked at all: it [waits in line](super::waiting).
@@ -38,11 +38,11 @@ const IN_TURN_FOR: Duration = Duration::from_secs(10);
 
 /// A semaphore is polled after this fraction of the time for which it has been locked, and at least
 /// this often.
-const LOOKS: u32 = 4;
+const FRACTION: u32 = 4;
 const SLOWEST: Duration = Duration::from_secs(1);
 
-/// How many semaphores the engine waits for in the database's lock queue at once, and which part of the store's connections
-/// that takes at most.
+/// The engine waits for at most `MOST_WAITS` semaphores in the database's lock queue at once, and for at most one for each
+/// `CONNECTIONS_A_WAIT` connections of the store.
 const MOST_WAITS: usize = 3;
 const CONNECTIONS_A_WAIT: usize = 4;
 
@@ -93,7 +93,7 @@ pub(super) struct Blocked {
 }
 
 impl Blocked {
-    /// No blocked commands, for a store with so many `connections`.
+    /// No blocked commands, for a store with at most `connections` connections.
     pub(super) fn new(connections: usize, now: Instant) -> Self {
         Self {
             now,
@@ -134,7 +134,7 @@ impl Blocked {
                 (Row::Semaphore(name), _) if self.waits.contains(name) => continue,
                 (_, false) => SLOWEST,
                 (Row::Semaphore(_), true) => {
-                    (now.duration_since(locked.since) / LOOKS).min(SLOWEST)
+                    (now.duration_since(locked.since) / FRACTION).min(SLOWEST)
                 }
                 (Row::Request(_) | Row::Session(_), true) => Duration::ZERO,
             };
@@ -220,7 +220,7 @@ impl Blocked {
         self.unlock(&free, &Footprint::default())
     }
 
-    /// The rows of `footprint` that may be found locked before they are waited for. A semaphore that
+    /// The rows of `footprint` for which a batch asks whether they are locked. A semaphore that
     /// others use in turn looks locked though nobody keeps it.
     pub(super) fn worth_a_look(&mut self, footprint: &Footprint) -> Footprint {
         self.forget_old();

@@ -122,6 +122,8 @@ impl Engine {
         {
             Submitted::Decided(outcome) => Ok(outcome?),
             Submitted::Waits(handle) => {
+                // The lane that parked the call may be gathering calls. The poller begins before that ends.
+                self.perform();
                 let outcome = handle.outcome();
                 tokio::pin!(outcome);
                 loop {

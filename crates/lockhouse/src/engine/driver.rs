@@ -1,19 +1,19 @@
 //! The driver: one loop that performs what the state machines return.
 //!
-//! Whatever happens is first recorded in the [`state`](super::state): a call is queued, a lane has its answers, a poll
-//! has read a row. Then the driver asks for the effects and starts a task for each. A task does the I/O, records its
-//! result in the same way, and asks the driver again.
+//! The engine first records each event in the [`state`](super::state): a call is queued, a lane has its answers, a poll has
+//! read a row. Then the driver takes the effects from the state, and starts or wakes a task for each. A task does the I/O, and records
+//! its result in the same way.
 
 use lockhouse_core::{Command, PlaceInLine, Refusal};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tracing::Instrument as _;
 
 use super::Engine;
+use super::apply::Response;
 use super::effect::Effect;
 use super::lock_poller::{LockPoller, LockWait};
 use super::poller::Poller;
-use super::publisher::Writing;
+use super::publisher::Publisher;
 use super::queue::Touches;
 use super::reply_to::Answer;
 use super::running_lane::RunningLane;
@@ -35,7 +35,8 @@ impl Engine {
         deadline: Instant,
         answer: oneshot::Sender<Answer>,
     ) -> Result<Option<PlaceInLine>, Error> {
-        // Perform the effects even if the queue is full: a runtime that ended may have left it full.
+        // Perform the effects even if the queue refused the call: if the runtime of the earlier calls has ended, nothing
+        // else empties the queue.
         self.record(|state| state.enqueue(command, touches, wait, deadline, answer))
     }
 
@@ -63,8 +64,9 @@ impl Engine {
             return;
         }
         loop {
-            // The mutex is unlocked before a task is spawned: a runtime that ends drops the task at once, and that drop
-            // locks it. Such a lane answers its calls, and makes room for the next.
+            // The mutex is unlocked before a spawn. A runtime that is ending drops the task inside `spawn`, and that drop
+            // locks the mutex. The drop of a lane also answers its calls and makes room for the next lane, so the loop goes
+            // on.
             let effects = self.state().effects();
             let has_lanes = effects
                 .iter()
@@ -76,21 +78,24 @@ impl Engine {
         }
     }
 
+    /// Sends the responses. The caller must not hold the mutex of the state: an answer whose caller has gone is dropped here,
+    /// and that drop locks the mutex.
+    pub(super) fn respond(&self, responses: Vec<Response>) {
+        responses.into_iter().for_each(Response::send);
+    }
+
+    /// Each task has a guard from here on: if it is dropped, or panics, the state learns of it.
     fn start(&self, effect: Effect) {
         let engine = self.clone();
         match effect {
-            Effect::RunLane(lane) => {
-                let span = lane.span();
-                let lane = RunningLane { engine, lane };
-                drop(tokio::spawn(lane.run().instrument(span)));
-            }
+            Effect::RunLane(lane) => drop(tokio::spawn(RunningLane { engine, lane }.run())),
             Effect::Poll => drop(tokio::spawn(Poller::new(engine).run())),
             Effect::WakePoller => self.shared.poller.notify_one(),
             Effect::PollLockedRows => drop(tokio::spawn(LockPoller::new(engine).run())),
             Effect::WaitInLockQueue(wait) => {
                 drop(tokio::spawn(LockWait { engine, wait }.run()));
             }
-            Effect::Publish(lists) => drop(tokio::spawn(Writing::new(engine).run(lists))),
+            Effect::Publish(lists) => drop(tokio::spawn(Publisher::new(engine, lists).run())),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::publication::Publication;
 pub(super) enum Effect {
     /// Send the batch of a lane to the store.
     RunLane(Lane),
-    /// Poll what other processes changed, until no call waits.
+    /// Poll what other processes changed, until no call waits and no entry of this process is left to remove.
     Poll,
     /// Wake the poller, which has something new to look at.
     WakePoller,

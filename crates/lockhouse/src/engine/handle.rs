@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::grant_cache::GrantCache;
 use super::listings::Listings;
 use super::retry::Retry;
-use super::singleflight::{Ending, Looked};
+use super::singleflight::{Ending, Singleflight};
 use super::state::EngineState;
 use super::sweep_timer::SweepTimer;
 use crate::Error;
@@ -29,7 +29,7 @@ pub(super) struct Shared {
     state: Mutex<EngineState>,
     pub(super) grants: GrantCache,
     pub(super) listings: Listings,
-    pub(super) looked: Looked,
+    pub(super) looks: Singleflight,
     pub(super) ending: Ending,
     pub(super) sweep_timer: SweepTimer,
     /// Wakes the poller.
@@ -47,7 +47,7 @@ impl Engine {
             state: Mutex::new(state),
             grants: GrantCache::new(),
             listings: Listings::new(Arc::clone(&store), Arc::clone(&retry)),
-            looked: Looked::default(),
+            looks: Singleflight::default(),
             ending: Ending::default(),
             sweep_timer: SweepTimer::new(),
             poller: Notify::new(),

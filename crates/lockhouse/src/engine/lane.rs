@@ -1,5 +1,5 @@
-//! A lane: one batch on its way to the store and back. It does no I/O: the [driver](super::driver)
-//! sends its batch, and passes on what the store answered.
+//! A lane: one batch of commands, until all are answered. It does no I/O: its [task](super::running_lane) sends the batch to
+//! the store.
 //!
 //! If a lock wait times out, the lane sets aside the commands that need a locked row, to be
 //! [blocked](super::blocked), and goes on with the rest at once. Asks with a wait, for which a plain
@@ -32,6 +32,8 @@ pub(super) struct Lane {
     pub(super) batch: Batch,
     /// When the batch was made: its waiting times are as of then.
     pub(super) made: Instant,
+    /// Whether the batch has met a lock that the database could not name.
+    has_met_unnamed: bool,
     /// The other parts of each queued command, in the order of the batch. Empty once they are answered.
     pending: Vec<Pending>,
 }
@@ -43,6 +45,19 @@ pub(super) struct Decided {
     pub(super) reply_to: ReplyTo,
     pub(super) frees: Vec<(SemaphoreName, Count)>,
     pub(super) answer: Answered,
+}
+
+/// The next step of a lane after an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Try again soon, without the asks that lack room: the rows may be free again, or the lock has no name.
+    StepAside,
+    /// Set the commands aside that need one of the locked rows, and go on with the rest.
+    Block,
+    /// Try each command alone, so that only the faulty ones fail.
+    OneByOne,
+    /// Answer all callers with the error.
+    Answer,
 }
 
 /// The commands that a lane does not wait for.
@@ -92,6 +107,7 @@ impl Lane {
             semaphores,
             batch: batch(Vec::new(), &HashSet::new()),
             made: now,
+            has_met_unnamed: false,
             pending: Vec::new(),
         };
         lane.fill(commands);
@@ -153,6 +169,18 @@ impl Lane {
         pending.all(|pending| matches!(pending.reply_to, ReplyTo::Engine))
     }
 
+    /// The next step after the batch met `error`.
+    pub(super) fn after(&mut self, error: &StoreError, is_in_time: bool) -> Next {
+        match error.kind() {
+            Kind::Locked if !is_in_time || self.is_unasked() => Next::Answer,
+            Kind::Locked if !error.locked().is_empty() => Next::Block,
+            Kind::Locked if !mem::replace(&mut self.has_met_unnamed, true) => Next::StepAside,
+            Kind::Locked => Next::OneByOne,
+            Kind::Rejected if self.batch.commands.len() > 1 => Next::OneByOne,
+            _ => Next::Answer,
+        }
+    }
+
     /// How many commands are not answered yet.
     pub(super) fn len(&self) -> usize {
         self.pending.len()
@@ -195,8 +223,8 @@ impl Lane {
         set_aside
     }
 
-    /// Takes the commands that are `lacking` something out of a batch that did not get its locks in
-    /// time though no transaction keeps its rows locked: many processes want one of them.
+    /// Takes the asks that are `lacking` room out of a batch that did not get its locks in time. No single transaction keeps
+    /// the rows locked: many processes use one of them in turn.
     pub(super) fn step_aside(&mut self, lacking: Lacking, now: Instant) -> SetAside {
         let all = self.empty().collect();
         let (mut set_aside, rest) = set_aside_lacking(all, lacking, now);
@@ -301,8 +329,8 @@ impl Decided {
     }
 }
 
-/// `also` are semaphores that `commands` are known to need though they do not name them. The store
-/// finds any others itself.
+/// A batch of `commands`. `also` are semaphores that they are known to need though they do not name them. The store finds
+/// any others itself.
 pub(super) fn batch(commands: Vec<Command>, also: &HashSet<SemaphoreName>) -> Batch {
     let footprint = Footprint::of(&commands, also);
     Batch {
@@ -319,7 +347,7 @@ pub(super) fn may_have_expired(answer: &Answered, took: Duration) -> bool {
     }
 }
 
-/// The `new` answer. Whether this call granted the request is as in the `first` answer.
+/// The `new` answer, with `now` of the `first`: only the first answer says whether this call granted the request.
 pub(super) fn as_granted(first: &Answered, mut new: Answered) -> Answered {
     if let (Ok(Ok(Reply::Granted { now: was, .. })), Ok(Ok(Reply::Granted { now, .. }))) =
         (first, &mut new)

@@ -60,7 +60,7 @@ impl Engine {
         let mut free = HashSet::new();
         let mut is_over = false;
         while !names.is_empty() && !is_over && Instant::now() < deadline {
-            let looks = self.shared.looked.begin(&names);
+            let looks = self.shared.looks.begin(&names);
             let mut see = |found: &Found| {
                 is_over |= found.is_over;
                 let are_free = found
@@ -72,7 +72,7 @@ impl Engine {
             if !looks.names.is_empty() {
                 let found = self.look_for_lapsed(&looks.names, deadline).await?;
                 see(&found);
-                looks.telling.tell(found);
+                looks.leader.tell(found);
             }
             names.clear();
             for (name, look) in looks.by_others {

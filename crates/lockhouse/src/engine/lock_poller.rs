@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use lockhouse_core::{Footprint, Gap, SemaphoreName};
 use tokio::time::sleep;
-use tracing::Instrument as _;
 
 use super::apply::Response;
 use super::blocked::LockQueue;
@@ -73,15 +72,17 @@ impl Engine {
         self.record(|state| state.unlock(looked_at, locked));
     }
 
-    /// Answers the callers whose deadline has come, and forgets those that went away.
+    /// Gives up blocked commands, and answers their callers that a row is still locked.
     fn give_up(&self) {
         let over = self.state().give_up();
-        for queued in over {
-            let error = retry::stays_locked();
-            if let ReplyTo::Caller(caller) = queued.reply_to {
-                Response::Caller(caller.answer, Answer::Decided(Err(error))).send();
-            }
-        }
+        let responses = over.into_iter().filter_map(|queued| match queued.reply_to {
+            ReplyTo::Caller(caller) => Some(Response::Caller(
+                caller.answer,
+                Answer::Decided(Err(retry::stays_locked())),
+            )),
+            ReplyTo::Waiter(_) | ReplyTo::Engine => None,
+        });
+        self.respond(responses.collect());
     }
 }
 
@@ -102,9 +103,8 @@ impl LockWait {
     /// Sends a batch that needs `name` alone among the locked rows.
     async fn wait_for_semaphore(&self, name: &SemaphoreName) {
         let lane = self.engine.state().take_for(name.clone());
-        let span = lane.span();
         let engine = self.engine.clone();
-        let is_decided = RunningLane { engine, lane }.run().instrument(span).await;
+        let is_decided = RunningLane { engine, lane }.run().await;
         if is_decided {
             self.engine
                 .record(|state| state.unlock_in_turn(name.clone()));

@@ -4,12 +4,12 @@
 //! by polling: the poller reads the rows of the semaphores that have waiters here. It polls often
 //! at first and after a change, and seldom while nothing changes ([`schedule`](super::waiting)). A
 //! notification of the store makes the next poll come at once; a lost notification costs one
-//! polling interval. After a poll the poller pauses for 64 times as long as the poll took (8 times
-//! if it was notified), up to half a second. So a slow store is polled less, and a hundred waiting
+//! polling interval. After a poll the poller pauses for 64 times as long as the poll took, or 8 times
+//! if a notification comes in the pause, up to half a second. So a slow store is polled less, and a hundred waiting
 //! processes do not keep each other from being served.
 //!
 //! The poller also looks for lapsed holds, by the store's clock: when the next hold of this process
-//! must have lapsed, and every 400 ms for holds of other processes. So a dead holder's permits are
+//! must have lapsed, and for holds of other processes every 400 ms. Processes with two or more ahead look less often. So a dead holder's permits are
 //! free within a second of its expiry (P10).
 
 use std::collections::HashSet;
@@ -99,7 +99,7 @@ impl Poller {
         self.engine.record(EngineState::publish_waiters);
     }
 
-    /// The next poll. `None` once no call waits: then another poller may begin.
+    /// The next poll. `None` ends this poller, and another may begin.
     fn plan(&mut self) -> Option<PollPlan> {
         let engine = &self.engine;
         let plan = engine.state().plan(&engine.shared.grants, self.rests());

@@ -14,7 +14,7 @@ pub(super) const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
 const SHOWN_EVERY: Duration = Duration::from_secs(5);
 
-/// How many times the lists are deleted at most after the last waiter has left, if the store cannot delete them.
+/// How many times the publisher tries to delete the lists after the last waiter has left.
 const MOST_DELETIONS: u32 = 30;
 
 /// How many waiters of a process are listed for each semaphore.
@@ -25,7 +25,7 @@ const MOST_HANDED_OVER: usize = 2_000;
 
 /// The lists that this process has published, and when the next ones are due.
 #[derive(Debug, Default)]
-pub(super) struct Publisher {
+pub(super) struct PublishedLists {
     due: Option<Instant>,
     pub(super) shown: BTreeSet<SemaphoreName>,
     /// The lists to write next.
@@ -45,7 +45,7 @@ pub(super) struct Publication {
     pub(super) gone: Vec<SemaphoreName>,
 }
 
-impl Publisher {
+impl PublishedLists {
     /// When the first list is due. Later lists are written after a poll, and so on its connection.
     pub(super) fn next(&self) -> Option<Instant> {
         let is_first = self.shown.is_empty();
@@ -53,29 +53,30 @@ impl Publisher {
         Some(self.stay_until.map_or(due, |until| due.max(until)))
     }
 
-    /// All waiters, for the last lists of a process that stops. They stay as they are when the waiters
-    /// leave.
+    /// All waiters, for the last lists of a process that stops. From then on the lists do not change for [`SHOWN_FOR`], also
+    /// when the waiters leave.
+    /// `None` while a write is due or under way.
     pub(super) fn last_lists(
         &mut self,
         waiting: &WaitingLine,
         now: Instant,
-    ) -> Vec<(SemaphoreName, Vec<ShownWaiter>)> {
+    ) -> Option<Vec<(SemaphoreName, Vec<ShownWaiter>)>> {
+        if self.is_busy {
+            return None;
+        }
         self.stay_until = Some(now + SHOWN_FOR);
-        waiting.to_hand_over().into_iter().collect()
+        Some(waiting.to_hand_over().into_iter().collect())
     }
 
-    /// Has the lists written, if they are due. `waiting` is empty once no call waits.
+    /// Has the lists written, if they are due. If `waiting` is empty, the lists are deleted.
     pub(super) fn publish(&mut self, waiting: &WaitingLine, now: Instant) {
         if self.is_busy || self.stay_until.is_some_and(|until| now < until) {
             return;
         }
         let is_over = waiting.is_empty();
-        let due = *self.due.get_or_insert(now + SHOWN_AFTER);
-        if now < due && !is_over {
-            return;
-        }
         self.deletions = if is_over { self.deletions + 1 } else { 0 };
-        if self.deletions > MOST_DELETIONS {
+        let due = *self.due.get_or_insert(now + SHOWN_AFTER);
+        if now < due && !is_over || self.deletions > MOST_DELETIONS {
             return;
         }
         let waiters = waiting.to_publish();
@@ -98,22 +99,12 @@ impl Publisher {
         self.to_write.take()
     }
 
-    /// Whether a write is due or under way.
-    pub(super) fn is_busy(&self) -> bool {
-        self.is_busy
-    }
-
     /// Records that the write of `lists` has ended. Lists that could not be deleted are deleted later.
     pub(super) fn end_write(&mut self, lists: Publication, is_written: bool) {
         self.is_busy = false;
         if !is_written {
             self.shown.extend(lists.gone);
         }
-    }
-
-    /// Records that the write was dropped, with its runtime. Another may begin.
-    pub(super) fn write_was_dropped(&mut self) {
-        self.is_busy = false;
     }
 }
 
@@ -189,18 +180,18 @@ mod tests {
         let now = Instant::now();
         let waiting = WaitingLine::new(ProcessId::new(1), now);
         let name = SemaphoreName::parse("a").unwrap();
-        let mut publisher = Publisher::default();
-        publisher.shown.insert(name.clone());
+        let mut published = PublishedLists::default();
+        published.shown.insert(name.clone());
         let mut tries = 0;
-        publisher.publish(&waiting, now);
-        while let Some(lists) = publisher.next_to_write() {
+        published.publish(&waiting, now);
+        while let Some(lists) = published.next_to_write() {
             assert_eq!(lists.gone, std::slice::from_ref(&name));
-            assert!(publisher.is_busy());
-            publisher.end_write(lists, false);
-            publisher.publish(&waiting, now);
+            assert!(published.is_busy);
+            published.end_write(lists, false);
+            published.publish(&waiting, now);
             tries += 1;
         }
         assert_eq!(tries, MOST_DELETIONS);
-        assert!(!publisher.is_busy());
+        assert!(!published.is_busy);
     }
 }

@@ -1,7 +1,7 @@
 //! Publishes the list of this process's waiters, which other processes and people read.
 //!
-//! The list has the waiters that have waited for a second. A separate task writes it to the store,
-//! with the first poll that is 5 s after the last write, so that a slow store delays no waiter.
+//! The list has the waiters that have waited for a second. The first poll that comes 5 s after the last write starts a task,
+//! which writes the list. So a slow store delays no waiter.
 //! Readers ignore a list that is older than 15 s.
 
 use std::collections::HashSet;
@@ -20,40 +20,52 @@ const HANDED_OVER_WITHIN: Duration = Duration::from_secs(1);
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(2);
 
 /// The write under way. Dropping it lets another begin.
-pub(super) struct Writing {
+pub(super) struct Publisher {
     engine: Engine,
-    has_ended: bool,
+    /// The lists, until their write has ended.
+    lists: Option<Publication>,
 }
 
-impl Writing {
-    pub(super) fn new(engine: Engine) -> Self {
+impl Publisher {
+    pub(super) fn new(engine: Engine, lists: Publication) -> Self {
         Self {
             engine,
-            has_ended: false,
+            lists: Some(lists),
         }
     }
 
-    /// Writes `lists`.
-    pub(super) async fn run(mut self, lists: Publication) {
-        let engine = &self.engine;
-        let process = engine.state().waiting.process;
-        let Publication { waiting, gone } = &lists;
-        let written = engine.store.show(process, waiting, gone).await;
-        if let Err(error) = &written {
-            tracing::debug!(%error, "the list of waiters could not be written, trying again");
+    /// Writes the lists.
+    pub(super) async fn run(mut self) {
+        let is_written = self.write().await;
+        if !is_written {
             sleep(SHOWN_AFTER).await;
         }
-        self.has_ended = true;
-        self.engine
-            .record(|state| state.end_write(lists, written.is_ok()));
+        self.end(is_written);
+        self.engine.perform();
+    }
+
+    async fn write(&self) -> bool {
+        let Some(Publication { waiting, gone }) = &self.lists else {
+            return true;
+        };
+        let process = self.engine.state().waiting.process;
+        let written = self.engine.store.show(process, waiting, gone).await;
+        if let Err(error) = &written {
+            tracing::debug!(%error, "the list of waiters could not be written, trying again");
+        }
+        written.is_ok()
+    }
+
+    fn end(&mut self, is_written: bool) {
+        if let Some(lists) = self.lists.take() {
+            self.engine.state().end_write(lists, is_written);
+        }
     }
 }
 
-impl Drop for Writing {
+impl Drop for Publisher {
     fn drop(&mut self) {
-        if !self.has_ended {
-            self.engine.state().publisher.write_was_dropped();
-        }
+        self.end(false);
     }
 }
 
@@ -62,12 +74,17 @@ impl Engine {
     /// keep their places if they ask again at another process within the time that a list is valid.
     pub(crate) async fn hand_over_waiters(&self) {
         let last = async {
-            while self.state().publisher.is_busy() {
-                sleep(LOOKED_AT_EVERY).await;
-            }
-            let (process, lists) = {
-                let mut state = self.state();
-                (state.waiting.process, state.last_lists())
+            let (process, lists) = loop {
+                let last = {
+                    let mut state = self.state();
+                    state
+                        .last_lists()
+                        .map(|lists| (state.waiting.process, lists))
+                };
+                match last {
+                    Some(last) => break last,
+                    None => sleep(LOOKED_AT_EVERY).await,
+                }
             };
             if lists.is_empty() {
                 return;
@@ -121,14 +138,15 @@ mod tests {
     use lockhouse_stores::Memory;
     use tokio::runtime::Runtime;
 
+    use super::super::state::EngineState;
     use super::*;
 
-    /// A runtime that has ended drops a task at once that is spawned on it.
+    /// A runtime that has ended drops a task at once that is spawned on it. The lists are then deleted on another runtime.
     #[test]
-    fn showing_waiters_on_a_runtime_that_ends_does_not_deadlock() {
+    fn a_write_on_a_runtime_that_ends_does_not_deadlock_and_is_repeated() {
         let engine = Engine::new(Arc::new(Memory::new()));
         let name = SemaphoreName::parse("a").unwrap();
-        engine.state().publisher.shown.insert(name);
+        engine.state().published.shown.insert(name.clone());
         let runtime = Runtime::new().unwrap();
         let handle = runtime.handle().clone();
         drop(runtime);
@@ -137,13 +155,13 @@ mod tests {
             let engine = engine.clone();
             move || {
                 let _entered = handle.enter();
-                engine.state().publish_waiters();
-                engine.perform();
+                engine.record(EngineState::publish_waiters);
                 shown.send(()).unwrap();
             }
         });
         let is_shown = is_shown.recv_timeout(Duration::from_secs(5));
         is_shown.expect("it waits for its own lock");
-        assert!(!engine.state().publisher.is_busy(), "another may begin");
+        let lists = engine.state().published.next_to_write().unwrap();
+        assert_eq!(lists.gone, [name]);
     }
 }

@@ -5,6 +5,9 @@
 //! overtakes another with which it shares a semaphore. Finding a ready command reads only the heads
 //! of lines, however many commands wait.
 //!
+//! While the store is busy with a semaphore, later commands on it wait here without a connection. So a slower store gets
+//! larger batches. The last free lane takes any ready command, so that many quiet semaphores share a commit too.
+//!
 //! Commands that touch no semaphore, such as renewals and heartbeats, stand in no line and have a
 //! separate lane. So a renewal waits only for its own request.
 

@@ -8,11 +8,16 @@
 //! repeat, and the store's locks make the second try wait for the first if that is still under way.
 //! The answer is then the one that the first try would have had (P9).
 //!
-//! All retries of one and the same call are here. Loops elsewhere send something else each time, or go on for longer: a
-//! [lane](super::running_lane) decides its batch again after it set commands with locked rows aside, the
-//! [publisher](super::publisher) sends the list as it is then, a [release](crate::background) in the background goes on
-//! until the request has ended, and a store on a database server interrupts its own statements to find out whether
-//! they wait for a lock.
+//! All retries of one and the same call to the store are here. Loops elsewhere send something else each time, or at longer
+//! intervals:
+//! - a [lane](super::running_lane) decides its batch again after it set commands with locked rows aside;
+//! - a [refused call](super::calls) asks again after a look has ended lapsed requests;
+//! - the [waiting line](super::waiting) queues this process's entry, or its removal, again until a batch has saved it;
+//! - the [publisher](super::publisher) sends the lists as they are then;
+//! - a [release](crate::background) in the background goes on until the request has ended;
+//! - a store on a database server interrupts its own statements, to find out whether they wait for a lock.
+//!
+//! A remote client retries its calls to the server in `remote/exchange.rs`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -72,33 +77,18 @@ impl Retry {
         on_lock: OnLock,
     ) -> Result<Vec<Outcome>, Error> {
         let mut lost = Vec::new();
-        let mut last = None;
-        let mut retry = 0;
-        loop {
-            let batch = up_to_date(batch, made);
-            let tried = store.transact(&batch);
-            let error = match timeout_at(deadline, tried).await {
-                Ok(Ok(outcomes)) if lost.is_empty() => return Ok(outcomes),
-                Ok(Ok(outcomes)) => return Ok(as_asked_before(&batch, outcomes, &lost)),
-                Ok(Err(error)) => error,
-                Err(_) => return Err(too_late(Kind::Unknown, last)),
-            };
+        let is_final = |error: &Error| {
             if error.maybe_applied() {
                 lost.push(error.decided().to_vec());
             }
-            if error.kind() == Kind::Locked && on_lock == OnLock::Report && lost.is_empty() {
-                return Err(error);
-            }
-            if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
-                return Err(match lost.is_empty() {
-                    true => for_caller(error),
-                    false => unknown(for_caller(error)),
-                });
-            }
-            retry += 1;
-            self.count(error.kind());
-            tracing::debug!(%error, retry, "trying a batch again");
-            last = Some(for_caller(error));
+            error.kind() == Kind::Locked && on_lock == OnLock::Report && lost.is_empty()
+        };
+        let call = || async move { store.transact(&up_to_date(batch, made)).await };
+        let (answer, is_lost) = self.repeat(deadline, Kind::Unknown, is_final, call).await;
+        match answer {
+            Ok(outcomes) if is_lost => Ok(as_asked_before(batch, outcomes, &lost)),
+            Err(error) if is_lost => Err(unknown(error)),
+            answer => answer,
         }
     }
 
@@ -112,7 +102,9 @@ impl Retry {
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let (answer, _) = self.repeat(deadline, Kind::Unavailable, call).await;
+        let (answer, _) = self
+            .repeat(deadline, Kind::Unavailable, |_| false, call)
+            .await;
         Ok(answer?)
     }
 
@@ -127,19 +119,20 @@ impl Retry {
     where
         F: Future<Output = Result<T, Error>>,
     {
-        match self.repeat(deadline, Kind::Unknown, call).await {
+        match self.repeat(deadline, Kind::Unknown, |_| false, call).await {
             (Ok(answer), is_lost) => Ok((answer, is_lost)),
             (Err(error), true) => Err(unknown(error).into()),
             (Err(error), false) => Err(error.into()),
         }
     }
 
-    /// Tries `call` until `deadline`, after which the error has the kind `late`. Returns the last answer, and whether that
-    /// of an earlier try was lost.
+    /// Tries `call` until `deadline`, after which the error has the kind `late`, or until `is_final` is true of an error.
+    /// Returns the last answer, and whether that of an earlier try was lost.
     async fn repeat<T, F>(
         &self,
         deadline: Instant,
         late: Kind,
+        mut is_final: impl FnMut(&Error) -> bool,
         mut call: impl FnMut() -> F,
     ) -> (Result<T, Error>, bool)
     where
@@ -164,11 +157,15 @@ impl Retry {
                 }
             };
             is_lost |= error.maybe_applied();
+            if is_final(&error) {
+                return (Err(error), is_lost);
+            }
             if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
                 return (Err(for_caller(error)), is_lost);
             }
             retry += 1;
             self.count(error.kind());
+            tracing::debug!(%error, retry, "trying a call to the store again");
             last = Some(for_caller(error));
         }
     }
@@ -316,7 +313,7 @@ fn unknown(error: Error) -> Error {
     }
     Error::new(
         Kind::Unknown,
-        "the answer to a commit was lost, and asking again failed",
+        "the answer to a commit was lost, and the retries failed; try again",
     )
     .caused_by(error)
 }

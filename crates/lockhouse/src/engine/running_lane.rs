@@ -1,6 +1,6 @@
-//! A lane whose batch is on its way to the store and back.
+//! The task of a [lane](super::lane): it sends the batch to the store, and the answers to the callers.
 //!
-//! If the store rejects a batch, its commands are tried one by one.
+//! If the database rejects a batch, or cannot name the locked row that the batch met, the task sends the commands one by one.
 
 use std::collections::{BTreeSet, HashSet};
 use std::mem;
@@ -10,10 +10,11 @@ use lockhouse_core::store::{Error as StoreError, Kind};
 use lockhouse_core::{Command, Footprint, StillWaiting};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
+use tracing::Instrument as _;
 
 use super::Engine;
-use super::apply::{Response, apply_outcomes, apply_set_aside};
-use super::lane::{self, Lacking, Lane, SetAside};
+use super::apply::{apply_outcomes, apply_set_aside};
+use super::lane::{self, Lacking, Lane, Next, SetAside};
 use super::queue::LaneKind;
 use super::retry::{self, OnLock};
 use super::waiting::Answered;
@@ -24,14 +25,8 @@ const MOST_YIELDS: u32 = 8;
 /// The pause before a batch is tried again after a lock wait that named no rows.
 const A_MOMENT: Duration = Duration::from_millis(10);
 
-/// How many requests are read at most, to find out whether they were granted before. The others wait for the lock.
+/// The task reads for at most so many asks whether they were granted before. The other asks wait for the lock.
 const MOST_READ: usize = 16;
-
-/// Sends the responses. This is done without holding the mutex: a caller that is dropped together
-/// with its answer locks it.
-fn send(responses: Vec<Response>) {
-    responses.into_iter().for_each(Response::send);
-}
 
 /// A lane whose batch is on its way. Dropping it frees its semaphores, also when its task panics or
 /// is aborted.
@@ -43,7 +38,12 @@ pub(super) struct RunningLane {
 impl RunningLane {
     /// Sends the batch to the store, and its answers to the callers. Returns whether any command was
     /// decided that names a semaphore.
-    pub(super) async fn run(mut self) -> bool {
+    pub(super) async fn run(self) -> bool {
+        let span = self.lane.span();
+        self.send().instrument(span).await
+    }
+
+    async fn send(mut self) -> bool {
         let (begun, deadline) = (Instant::now(), retry::deadline());
         let mut answers = self.decide(deadline).await;
         self.ask_again_for_the_late(&mut answers, begun, deadline)
@@ -68,8 +68,7 @@ impl RunningLane {
         is_some
     }
 
-    /// While some row is known to be locked, others may be too. Then the batch looks for locked
-    /// rows before it waits for them.
+    /// If the engine knows of any locked row, asks the store first which rows of the batch are locked.
     async fn block_beforehand(&mut self) {
         let rows = {
             let blocked = &mut self.engine.state().blocked;
@@ -85,9 +84,8 @@ impl RunningLane {
         }
     }
 
-    /// The semaphores that each ask lacks, by a plain read: of the asks that wait and need one of the
-    /// `locked` semaphores, or of all. One that may have been granted before, by a call with the same
-    /// id, is not among them.
+    /// Finds by a plain read which semaphores each waiting ask lacks. With `locked`, it reads only for asks that need one of
+    /// those semaphores. It leaves out an ask whose id the store has a request for.
     async fn lacking(&self, locked: Option<&Footprint>) -> Lacking {
         let store = &*self.engine.store;
         let asks = self.lane.waiting_asks(locked, Instant::now());
@@ -121,13 +119,13 @@ impl RunningLane {
     fn leave(&self, set_aside: SetAside) {
         let engine = &self.engine;
         let responses = apply_set_aside(&mut engine.state(), &engine.shared.grants, set_aside);
-        send(responses);
+        engine.respond(responses);
         engine.perform();
     }
 
     /// A grant that may have expired before its answer is sent is not reported as a grant (P8).
-    /// Only the store knows whether it has. So the lane asks the store until the answer is that the
-    /// grant has expired or that time is left (P9). Each such call takes time, so grants that were
+    /// Only the store knows whether it has. So the lane asks again until the store answers that the
+    /// grant has expired, or that some of its TTL is left (P9). Each such call takes time, so grants that were
     /// not late before may be late after it.
     async fn ask_again_for_the_late(
         &self,
@@ -192,7 +190,7 @@ impl RunningLane {
         let engine = &self.engine;
         let decided = self.lane.decided(answers);
         let responses = apply_outcomes(&mut engine.state(), &engine.shared.grants, decided);
-        send(responses);
+        engine.respond(responses);
     }
 
     /// Decides the batch. Returns one result for each command that is still in it, since commands
@@ -200,7 +198,6 @@ impl RunningLane {
     /// alone, so that only the faulty one fails.
     async fn decide(&mut self, deadline: Instant) -> Vec<Answered> {
         self.block_beforehand().await;
-        let mut is_again = false;
         while !self.lane.batch.commands.is_empty() {
             let store = &*self.engine.store;
             let decided = async {
@@ -223,26 +220,20 @@ impl RunningLane {
                 Err(error) => error,
             };
             let many = self.lane.batch.commands.len();
-            match error.kind() {
-                Kind::Locked if Instant::now() < deadline && !self.lane.is_unasked() => {
-                    tracing::debug!(%error, many, "a batch met locked rows");
-                    let is_named = !error.locked().is_empty();
-                    // The rows may be free again, or the lock has no name.
-                    if !is_named && !is_again {
-                        is_again = true;
-                        let lacking = self.lacking(None).await;
-                        let set_aside = self.lane.step_aside(lacking, Instant::now());
-                        self.leave(set_aside);
-                        sleep(A_MOMENT).await;
-                    } else if !is_named || !self.block(error.locked()).await {
-                        return self.decide_one_by_one(deadline).await;
-                    }
+            tracing::debug!(%error, many, "a batch failed");
+            match self.lane.after(&error, Instant::now() < deadline) {
+                Next::StepAside => {
+                    let lacking = self.lacking(None).await;
+                    let set_aside = self.lane.step_aside(lacking, Instant::now());
+                    self.leave(set_aside);
+                    sleep(A_MOMENT).await;
                 }
-                Kind::Rejected if many > 1 => {
-                    tracing::warn!(%error, many, "the database rejected a batch: its commands are tried one by one");
+                Next::Block if self.block(error.locked()).await => {}
+                Next::Block | Next::OneByOne => {
+                    tracing::warn!(%error, many, "a batch failed: its commands are tried one by one");
                     return self.decide_one_by_one(deadline).await;
                 }
-                _ => return lane::shared(error, many).collect(),
+                Next::Answer => return lane::shared(error, many).collect(),
             }
         }
         Vec::new()

@@ -43,17 +43,16 @@ impl Drop for Underway {
     }
 }
 
-/// Looks for lapsed requests that are under way. Callers that are refused at about the same time
-/// share one look (singleflight).
+/// The looks for lapsed requests that are under way. Callers that are refused at about the same time share one look.
 #[derive(Debug, Default)]
-pub(super) struct Looked {
-    looks: Mutex<HashMap<SemaphoreName, Look>>,
+pub(super) struct Singleflight {
+    looks: Mutex<HashMap<SemaphoreName, Flight>>,
 }
 
 /// One look for lapsed requests. It finds every request that had lapsed when it began. It may miss
 /// requests that lapsed or were saved later: a commit may take longer than a TTL.
 #[derive(Clone, Debug)]
-pub(super) struct Look {
+pub(super) struct Flight {
     pub(super) begun: Instant,
     /// Its result, `None` if it failed; not set while it is under way. Its waiters are woken in
     /// order, so that a simulated run can be repeated.
@@ -69,17 +68,17 @@ pub(super) struct Found {
     pub(super) semaphores: Vec<SemaphoreRow>,
 }
 
-/// Publishes the result of a look, or its failure if this is dropped without a result.
-pub(super) struct Telling(Arc<SetOnce<Option<Found>>>);
+/// Tells the callers that share a look its result, or its failure if this is dropped without a result.
+pub(super) struct Leader(Arc<SetOnce<Option<Found>>>);
 
-impl Telling {
+impl Leader {
     pub(super) fn tell(&self, found: Found) {
         // This is called once.
         let _ = self.0.set(Some(found));
     }
 }
 
-impl Drop for Telling {
+impl Drop for Leader {
     fn drop(&mut self) {
         // Fails if a result was set before, which is right.
         let _ = self.0.set(None);
@@ -87,25 +86,25 @@ impl Drop for Telling {
 }
 
 /// The looks that a caller needs.
-pub(super) struct ToLook {
+pub(super) struct Joined {
     /// The semaphores that the caller has to look at. Other callers wait until this is dropped or
     /// has a result.
     pub(super) names: Vec<SemaphoreName>,
-    pub(super) telling: Telling,
+    pub(super) leader: Leader,
     /// Looks that other callers have begun.
-    pub(super) by_others: Vec<(SemaphoreName, Look)>,
+    pub(super) by_others: Vec<(SemaphoreName, Flight)>,
 }
 
-impl Looked {
+impl Singleflight {
     /// The looks that a caller which needs `names` has to do, or to wait for.
-    pub(super) fn begin(&self, names: &[SemaphoreName]) -> ToLook {
+    pub(super) fn begin(&self, names: &[SemaphoreName]) -> Joined {
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         looks.retain(|_, look| !look.found.initialized());
         let found = Arc::new(SetOnce::new());
         let begun = Instant::now();
-        let mut to_look = ToLook {
+        let mut to_look = Joined {
             names: Vec::new(),
-            telling: Telling(Arc::clone(&found)),
+            leader: Leader(Arc::clone(&found)),
             by_others: Vec::new(),
         };
         for name in names {
@@ -113,7 +112,7 @@ impl Looked {
                 Some(look) => to_look.by_others.push((name.clone(), look.clone())),
                 None => {
                     let found = Arc::clone(&found);
-                    looks.insert(name.clone(), Look { begun, found });
+                    looks.insert(name.clone(), Flight { begun, found });
                     to_look.names.push(name.clone());
                 }
             }

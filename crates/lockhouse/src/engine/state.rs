@@ -17,7 +17,7 @@ use tracing::Span;
 
 use super::blocked::Blocked;
 use super::effect::Effect;
-use super::publication::Publisher;
+use super::publication::PublishedLists;
 use super::queue::{Queue, Queued, Touches};
 use super::reply_to::{Answer, Caller, ReplyTo};
 use super::waiting::{Wait, WaitingCall, WaitingLine};
@@ -29,8 +29,7 @@ const MOST: usize = 50_000;
 /// How long before its deadline a call gets the error that its row is locked.
 const MARGIN: Duration = Duration::from_millis(200);
 
-/// Queued and blocked commands, and waiters. One mutex guards all of them, since they move from one
-/// to the other.
+/// Queued and blocked commands, and waiters. One mutex guards all of them, since a call moves between them.
 #[derive(Debug)]
 pub(super) struct EngineState {
     /// The time of the event that is handled.
@@ -39,7 +38,7 @@ pub(super) struct EngineState {
     pub(super) blocked: Blocked,
     pub(super) waiting: WaitingLine,
     /// The lists of waiters that this process publishes.
-    pub(super) publisher: Publisher,
+    pub(super) published: PublishedLists,
     /// Whether the poller runs.
     has_poller: bool,
     /// Whether a task polls the rows that are locked.
@@ -47,14 +46,14 @@ pub(super) struct EngineState {
 }
 
 impl EngineState {
-    /// An empty state of `process`, for a store with transactions of at most `batch` commands and so many `connections`.
+    /// An empty state of `process`, for a store with batches of at most `batch` commands and with at most `connections` connections.
     pub(super) fn new(batch: usize, connections: usize, process: ProcessId, now: Instant) -> Self {
         Self {
             now,
             queue: Queue::new(batch),
             blocked: Blocked::new(connections, now),
             waiting: WaitingLine::new(process, now),
-            publisher: Publisher::default(),
+            published: PublishedLists::default(),
             has_poller: false,
             has_lock_poller: false,
         }
@@ -67,7 +66,7 @@ impl EngineState {
         self.waiting.at(now);
     }
 
-    /// The effects that are due now. Each is returned once: its task reports its end.
+    /// The effects that are due now. The effect of a task is not returned again until the task has reported its end.
     pub(super) fn effects(&mut self) -> Vec<Effect> {
         let mut effects = Vec::new();
         while let Some(lane) = self.take() {
@@ -88,7 +87,7 @@ impl EngineState {
         while let Some(wait) = self.blocked.next_wait() {
             effects.push(Effect::WaitInLockQueue(wait));
         }
-        effects.extend(self.publisher.next_to_write().map(Effect::Publish));
+        effects.extend(self.published.next_to_write().map(Effect::Publish));
         effects
     }
 
@@ -136,8 +135,7 @@ impl EngineState {
         Some(waiter)
     }
 
-    /// Queues this process's entry in the lines of the semaphores where a batch is due for the entry
-    /// alone.
+    /// Queues a `Stand` for each semaphore whose line needs this process's entry now, without another batch.
     pub(super) fn save_due(&mut self) {
         self.waiting.look_where_others_were_first();
         for (name, saved) in self.waiting.due_to_save() {
@@ -184,7 +182,8 @@ impl EngineState {
         ));
     }
 
-    /// Queues `queued`, or blocks it if a row that it needs is locked.
+    /// Queues `queued`, or blocks it if a row that it needs is locked. A command of the engine is dropped then, as the
+    /// engine sends it again later.
     fn push(&mut self, mut queued: Queued) {
         if self.blocked.concerns(&queued) {
             queued.sequence = self.queue.sequence();

@@ -124,7 +124,7 @@ fn commands_behind_a_departed_caller_are_taken_though_the_batch_is_full() {
 }
 
 #[test]
-fn a_batch_has_a_most_and_the_rest_comes_next() {
+fn a_batch_is_limited_in_size() {
     let mut queue = queue(&vec!["a"; BATCH + 3]);
     let (first, a) = take(&mut queue);
     assert_eq!(first.len(), BATCH);

@@ -20,13 +20,13 @@ impl EngineState {
     pub(super) fn take(&mut self) -> Option<Lane> {
         let Self { queue, waiting, .. } = self;
         let mut taken = queue.take(|queued| admit(queued, waiting))?;
-        let looks = looks(&mut taken, waiting);
-        taken.commands.extend(looks);
+        let stands = stands(&mut taken, waiting);
+        taken.commands.extend(stands);
         Some(Lane::new(taken, self.now))
     }
 
-    /// A batch of the blocked commands that touch the locked semaphore `name` alone and wait for no
-    /// other row. Without any, it looks at the semaphore.
+    /// A batch of the blocked commands that touch the locked semaphore `name` alone and wait for no other row. It always
+    /// reads the semaphore too, since a release of an ended request does not.
     pub(in crate::engine) fn take_for(&mut self, name: SemaphoreName) -> Lane {
         // A call whose deadline came meanwhile would not learn that its row is locked.
         let in_time = self.now + MARGIN + LOCK_WAIT;
@@ -45,8 +45,8 @@ impl EngineState {
             commands,
             semaphores: [name.clone()].into(),
         };
-        let looks = looks(&mut taken, &mut self.waiting);
-        taken.commands.extend(looks);
+        let stands = stands(&mut taken, &mut self.waiting);
+        taken.commands.extend(stands);
         // It keeps no semaphore busy: while it waits, all commands on this one are blocked.
         taken.semaphores.clear();
         let looks_at_it = |queued: &Queued| matches!(&queued.command, Command::Stand { name: its, .. } if *its == name);
@@ -60,10 +60,10 @@ impl EngineState {
     }
 }
 
-/// A `Stand` command for each taken semaphore that has waiters, or may have one after this batch that
-/// also waits for others. These come last in the batch, which loads the rows anyway. A `Stand` that
+/// A `Stand` command for each taken semaphore that has waiters, or on which this batch may leave an ask that waits for
+/// several semaphores. These come last in the batch, which loads the rows anyway. A `Stand` that
 /// was queued alone moves to the end too, and keeps its `saved`.
-fn looks(taken: &mut Taken, waiting: &mut WaitingLine) -> Vec<Queued> {
+fn stands(taken: &mut Taken, waiting: &mut WaitingLine) -> Vec<Queued> {
     // Without the rows, this process would not know which of them are keyed.
     let now = waiting.now();
     let asks = taken.commands.iter();
@@ -87,15 +87,15 @@ fn looks(taken: &mut Taken, waiting: &mut WaitingLine) -> Vec<Queued> {
             *saved = stand.saved.max(*saved);
         }
     }
-    let looks = stands.into_iter().map(|(name, saved)| {
+    let stands = stands.into_iter().map(|(name, saved)| {
         let stand = waiting.stand(&name, saved);
-        let look = Command::Stand { name, stand };
-        Queued::new(look, Vec::new(), Vec::new(), ReplyTo::Engine)
+        let command = Command::Stand { name, stand };
+        Queued::new(command, Vec::new(), Vec::new(), ReplyTo::Engine)
     });
-    looks.collect()
+    stands.collect()
 }
 
-/// The ask of a command that waits `now`, for several semaphores, if it is refused.
+/// The ask of a command for several semaphores that goes on waiting if it is refused `now`.
 fn may_wait_for_several(queued: &Queued, now: Instant) -> Option<&Ask> {
     let ask = queued
         .command

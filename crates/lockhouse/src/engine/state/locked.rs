@@ -34,7 +34,8 @@ impl EngineState {
         self.has_lock_poller = false;
     }
 
-    /// Takes out the blocked commands whose deadline has come, and those that nobody waits for.
+    /// Takes out the blocked commands whose deadline has come, those that nobody waits for, and those of sweeps, which find
+    /// the request again.
     pub(in crate::engine) fn give_up(&mut self) -> Vec<Queued> {
         let (waiting, now) = (&self.waiting, self.now);
         self.blocked.give_up(|queued| match &queued.reply_to {

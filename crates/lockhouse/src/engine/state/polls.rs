@@ -10,8 +10,8 @@ use super::super::waiting::{Observed, PollPlan, WaitersElsewhere};
 use super::EngineState;
 
 impl EngineState {
-    /// The next poll, after the poller has paused until `rests`. `None` ends the poller, since no call waits; another may
-    /// then begin.
+    /// The next poll, after the poller has paused until `rests`. `None` ends the poller, since no call waits and no
+    /// entry is left to remove; another may then begin.
     pub(in crate::engine) fn plan(
         &mut self,
         grants: &GrantCache,
@@ -60,7 +60,7 @@ impl EngineState {
     /// When the poller has something to do besides its next poll.
     pub(in crate::engine) fn next_of_poller(&self) -> Option<Instant> {
         let to_save = self.waiting.next_to_save();
-        let to_publish = self.publisher.next();
+        let to_publish = self.published.next();
         let newcomers = self.waiting.next_newcomers();
         [to_save, to_publish, newcomers].into_iter().flatten().min()
     }
@@ -72,20 +72,23 @@ impl EngineState {
 
     /// Has the lists of waiters written, if they are due.
     pub(in crate::engine) fn publish_waiters(&mut self) {
-        self.publisher.publish(&self.waiting, self.now);
+        self.published.publish(&self.waiting, self.now);
     }
 
     /// Records that the write of `lists` has ended. If the last waiter has left meanwhile, the lists are deleted: the
     /// poller, which would do that, has ended.
     pub(in crate::engine) fn end_write(&mut self, lists: Publication, is_written: bool) {
-        self.publisher.end_write(lists, is_written);
+        self.published.end_write(lists, is_written);
         if self.waiting.is_empty() {
             self.publish_waiters();
         }
     }
 
-    /// All waiters, for the last lists of a process that stops. They stay as they are when the waiters leave.
-    pub(in crate::engine) fn last_lists(&mut self) -> Vec<(SemaphoreName, Vec<ShownWaiter>)> {
-        self.publisher.last_lists(&self.waiting, self.now)
+    /// All waiters, for the last lists of a process that stops. From then on the lists do not change for a while.
+    /// `None` while a write is due or under way.
+    pub(in crate::engine) fn last_lists(
+        &mut self,
+    ) -> Option<Vec<(SemaphoreName, Vec<ShownWaiter>)>> {
+        self.published.last_lists(&self.waiting, self.now)
     }
 }

@@ -93,9 +93,9 @@ fn a_call_whose_deadline_is_near_does_not_enter_the_lock_queue() {
     assert_eq!(state.give_up().len(), 1);
 }
 
-/// A row that is locked just then has a poller: another may begin as soon as this one has seen that there is none.
+/// The poller that is to end is forgotten under the mutex. So a row that is locked right after it gets a new poller.
 #[test]
-fn a_lock_poller_that_is_to_end_counts_no_more() {
+fn a_row_locked_as_the_lock_poller_ends_starts_another() {
     let (mut state, _answers) = blocked(&["a"]);
     state.has_lock_poller = true;
     assert!(!state.ends_lock_poller());

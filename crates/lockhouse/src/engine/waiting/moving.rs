@@ -117,6 +117,7 @@ impl WaitingLine {
                 line.schedule.look_soon(self.now);
             }
         }
+        self.is_news = true;
         self.moved.insert(waiter.first_place, to);
         self.waiters.insert(to, waiter);
         self.set(to, state);

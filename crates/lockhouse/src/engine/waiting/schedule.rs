@@ -16,7 +16,7 @@ const SLOWEST: Duration = Duration::from_millis(100);
 const SLOWEST_BEHIND_ONE: Duration = Duration::from_millis(200);
 
 /// The interval is this fraction of the time since the last change.
-const LOOKS: u32 = 16;
+const FRACTION: u32 = 16;
 
 /// How often the poller looks for lapsed holds. Together with the time until a waiter at another
 /// server sees the result, it must be less than a second.
@@ -99,7 +99,7 @@ impl Schedule {
             0 => SLOWEST,
             _ => SLOWEST_BEHIND_ONE,
         };
-        let usual = (still / LOOKS).clamp(FASTEST, slowest);
+        let usual = (still / FRACTION).clamp(FASTEST, slowest);
         if !self.is_far_behind() {
             return usual;
         }
