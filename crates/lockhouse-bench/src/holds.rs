@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_switch_or_with_several_holders_nothing_is_said() {
+    fn idle_time_is_measured_only_between_single_holders_of_two_processes() {
         let now = Instant::now();
         let shape = Shape {
             capacity: Some(1),

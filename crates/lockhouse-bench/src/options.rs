@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_everybody_unless_a_capacity_is_said() {
+    fn the_default_capacity_fits_all_clients() {
         let capacity = |line| shape(line).unwrap().capacity();
         assert_eq!(capacity("x --clients 3 --count 2 --held 10"), 16);
         assert_eq!(capacity("x --clients 3 --capacity 2"), 2);

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_is_known_without_the_rest() {
+    fn the_output_format_is_known_though_other_arguments_are_wrong() {
         let output = |line: &str| output_in(line.split(' ').map(OsString::from));
         assert_eq!(output("lockhouse frob -o json"), Format::Json);
         assert_eq!(output("lockhouse --output=json show"), Format::Json);

@@ -30,7 +30,7 @@ fn every_verb_has_examples() {
 }
 
 #[test]
-fn the_arguments_hang_together() {
+fn the_arguments_are_consistent() {
     Cli::command().debug_assert();
 }
 

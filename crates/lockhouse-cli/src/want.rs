@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_beyond_all_bounds_is_a_count_still() {
+    fn a_count_that_is_too_large_is_still_read_as_a_count() {
         let want: Want = format!("a={}", "9".repeat(60)).parse().unwrap();
         assert_eq!(want.name, "a");
         assert!(Count::new(want.count).is_err());

@@ -39,7 +39,7 @@ pub struct Footprint {
     /// Owners whose sessions to lock last.
     pub owners: BTreeSet<Owner>,
     /// Gaps between rows that another transaction keeps locked, so that nobody can insert a row there.
-    /// Only [errors](crate::store::Error::locked) name them: a batch locks no gap.
+    /// Only [errors](crate::store::Error::locked) name them: a batch locks no gap. A store without gap locks ignores them.
     pub gaps: BTreeSet<Gap>,
     /// Whether to read the row of the store's [`Epoch`] too, after the locks are held. A batch
     /// needs it if it may create a semaphore.

@@ -8,8 +8,10 @@ use crate::Invalid;
 /// The least and the greatest priority are this far from 0.
 pub const MAX_PRIORITY: i32 = 100;
 
-/// The waiting time that one step of priority is worth. `order.rs` of the checker and `turns.rs` of the simulation have it once
-/// more, so that they check it.
+/// The waiting time that one step of priority is worth. The checker, the simulation and the model of the line have a copy, so
+/// that they check it: `lockhouse-lab/src/history/check/order.rs`, `lockhouse-testkit/src/simulation/turns.rs` and
+/// `tests/properties/line/model.rs`. Entries in the store have places by it, so servers with different values disagree on the
+/// order.
 const STEP: Duration = Duration::from_secs(10);
 
 /// The priority of an ask among waiters: −100 to 100, by default 0. Each step puts it ahead of

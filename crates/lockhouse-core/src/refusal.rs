@@ -1,4 +1,4 @@
-//! Why a store refuses a valid command.
+//! Why a valid command is refused.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use crate::{
     TokenName,
 };
 
-/// Why a store refused a valid command. Nothing was changed, except that a request whose TTL was over may have been
-/// ended.
+/// Why a valid command is refused. The command changes nothing. It may only end a request whose TTL has passed, or that its
+/// holder has finished.
 ///
 /// ```
 /// use lockhouse_core::{Code, ExternalId, Refusal};
@@ -57,7 +57,7 @@ pub enum Refusal {
     /// The id belongs to a request with other permits or another owner.
     #[error("external_id \"{0}\" belongs to a different request; use another id")]
     IdempotencyConflict(ExternalId),
-    /// A good access token has the name.
+    /// A valid access token has this name.
     #[error("token \"{0}\" exists; revoke it first, or choose another name")]
     TokenExists(TokenName),
     /// Another token made the request, or no token did.
@@ -100,7 +100,7 @@ pub enum Refusal {
     SlotsDiffer {
         /// The semaphore.
         name: SemaphoreName,
-        /// Whether it has slots.
+        /// Whether the existing semaphore has slots.
         was_slotted: bool,
     },
     /// A slotted semaphore cannot have so many permits.

@@ -7,7 +7,7 @@ use crate::{Capacity, Line, Note, Origin, Owner, SemaphoreName, Slots, Timestamp
 /// A named pool of permits, as a store keeps it.
 ///
 /// The row of a deleted semaphore stays, so that its fence goes on when the name is used again
-/// (P7). A row that was prepared for a first definition looks the same: deleted and empty.
+/// (P7).
 ///
 /// Its serde form is the stored form, not the JSON of the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]

@@ -77,7 +77,7 @@ impl Turn {
     }
 }
 
-/// The asks that were refused and go on waiting, of a batch or of several batches that stand for one.
+/// The asks of a batch that were refused and go on waiting. If a batch is sent in parts, this keeps the asks of all parts.
 #[derive(Debug, Default)]
 pub struct StillWaiting {
     on: BTreeMap<SemaphoreName, Refused>,

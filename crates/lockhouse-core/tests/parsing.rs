@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn a_word_of_ours_is_one_of_few(text in texts(), priority: i32) {
+    fn a_parsed_word_is_written_as_it_was_read(text in texts(), priority: i32) {
         if let Some(code) = Code::parse(&text) {
             prop_assert_eq!(code.as_str(), &text);
         }

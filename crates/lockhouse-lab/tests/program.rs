@@ -78,7 +78,7 @@ fn hand_written_locks_break_and_lockhouse_does_not() {
 }
 
 #[test]
-fn people_get_a_table() {
+fn a_terminal_gets_a_table() {
     let text = Place::new().text(&["--strategy", "insert", "--strategy", "lockhouse"]);
     assert!(text.starts_with("STRATEGY "), "{text}");
     assert!(text.contains("P10: permits are gone for good"), "{text}");

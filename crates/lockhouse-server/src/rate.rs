@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_says_how_many_were_left_out() {
+    fn the_next_message_counts_the_suppressed_ones() {
         let every = Duration::from_secs(1);
         let rates = Rates::new(Rate { burst: 2, every }, NonZeroUsize::MIN);
         let begun = Instant::now();

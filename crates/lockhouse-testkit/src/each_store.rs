@@ -7,7 +7,8 @@
 /// - After `servers:` only on stores that take the time from a server.
 /// - After `row locks:` only on stores that lock rows.
 ///
-/// A new store is added to each list that it belongs to.
+/// MariaDB 11, PostgreSQL 18 and Valkey run the conformance suites and contention alone: they share the code of the stores
+/// here. A new store is added to each list that it belongs to.
 #[macro_export]
 macro_rules! on_each_store {
     ($($test:ident),+ $(,)?) => {$(

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn nor_is_one_within_a_list() {
+    fn an_array_within_a_list_is_no_object() {
         let read = |text| serde_json::from_str::<Object<Acquire>>(text);
         assert!(read(r#"{"permits":[{"semaphore":"a"}]}"#).is_ok());
         assert!(read(r#"{"permits":[["a",1]]}"#).is_err());

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_asked_again_after_a_lost_answer_is_a_deletion_if_it_was_it() {
+    fn a_retried_deletion_succeeds_if_an_earlier_try_deleted() {
         let name = SemaphoreName::parse("a").unwrap();
         let delete = Command::Delete { name: name.clone() };
         let second: Outcome = Err(Refusal::UnknownSemaphore(vec![name]));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn another_answer_stays_as_it_is() {
+    fn other_answers_of_retries_are_kept() {
         let external_id = ExternalId::parse("x").unwrap();
         let renew = Command::Renew {
             by: None,

@@ -422,8 +422,8 @@ impl Lockhouse {
     /// Returns how many could not be given back because the store did not answer. Those with fresh ids are retried until
     /// the runtime ends; a TTL ends those that have one.
     ///
-    /// It also takes waiters of this process that gave up out of the line, so that other processes do not leave the next
-    /// free permit to this one for up to 700 ms.
+    /// It also removes this process from the lines in which its waiters have given up. Otherwise other processes may leave
+    /// the next free permit to this one for up to 700 ms.
     ///
     /// Call it at the end of a program that drops permits, before the runtime ends, since that aborts releases. It does
     /// not release permits that are still held: drop or release them first.

@@ -4,8 +4,8 @@
 //! a [`Line`] in the semaphore's row, which every grant and every release writes anyway. An entry
 //! has the process, the place of its first waiter, and when the process last wrote it.
 //!
-//! - **PlaceInLine.** A waiter's place is its time of arrival, moved by its priority. Places are in the
-//!   line's [time](LineTime), which goes on evenly when the store's clock is set.
+//! - **Place.** A waiter's place is its time of arrival, moved by its priority: a [`LineTime`]. The line's time goes on
+//!   evenly when the store's clock is set.
 //! - **Admission.** An ask is granted if no other process has an entry more than [`WINDOW`] ahead
 //!   of it. Within the window a process serves its own waiters first, so that a release and the
 //!   next grant share a commit. The promise (P11) is 500 ms, which leaves 250 ms for an entry that

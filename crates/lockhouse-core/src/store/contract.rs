@@ -51,9 +51,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The most commands that a batch may have, at least 1.
     fn max_batch(&self) -> usize;
 
-    /// The rows among `rows` that another transaction keeps locked for longer than a commit takes.
-    /// The call waits for none of them, and keeps none locked. A store without row locks returns
-    /// none.
+    /// The rows among `rows` that another transaction keeps locked for longer than a commit takes. The call waits for no
+    /// row. It may wait for a [gap](crate::Gap), for up to two seconds. It keeps nothing locked. A store without row locks
+    /// returns none.
     async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error>;
 
     /// The semaphore `name`, if it exists and is not deleted.

@@ -64,8 +64,7 @@ pub trait Listing: fmt::Debug + Send + Sync + 'static {
         page: &Page<SemaphoreName>,
     ) -> Result<Vec<SemaphoreRow>, Error>;
 
-    /// All rows of semaphores, including those that are deleted or were only prepared for a first
-    /// definition, in byte order of their names.
+    /// All rows of semaphores, including those that are deleted, in byte order of their names.
     async fn semaphores_ever(&self, page: &Page<SemaphoreName>)
     -> Result<Vec<SemaphoreRow>, Error>;
 

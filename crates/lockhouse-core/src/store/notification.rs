@@ -12,6 +12,7 @@ use crate::{ProcessId, SemaphoreName};
 /// # Contract
 /// - Only latency depends on it, since waiters poll as well. An extra or a missing notification
 ///   costs time, and nothing else.
+/// - Notifications come in the order of the commits.
 /// - A store without notifications never answers: it returns [`std::future::pending`].
 #[async_trait]
 pub trait Notification: fmt::Debug + Send + Sync + 'static {

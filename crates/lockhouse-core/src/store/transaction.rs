@@ -37,8 +37,9 @@ const ROUNDS: usize = 24;
 /// # Contract
 /// - [`load`](Self::load) begins again. It may first release the locks of an earlier `load`.
 /// - Between a `load` and the commit of its [`save`](Self::save), no other transaction changes the
-///   loaded rows. A store that locks keeps its locks. An optimistic store commits only if no row
-///   has changed.
+///   loaded rows. A row of the footprint that was not there must not appear meanwhile, except where the footprint takes ids
+///   for new. A store that locks keeps its locks. An optimistic store commits only if no row has changed. The epoch and the
+///   templates are among the rows.
 /// - A `save` that is [outdated](Commit::Outdated), or fails with an error that is not
 ///   [`maybe_applied`](Error::maybe_applied), has changed nothing.
 /// - A transaction that is dropped without a commit changes nothing.
@@ -57,8 +58,8 @@ pub trait Transaction {
     /// Writes `changes` and commits. The result is outdated if one of the requests to insert exists
     /// already, or if a request with one of the ids `absent` exists.
     ///
-    /// `absent` are the ids that the footprint left out, and for which `changes` has no request to
-    /// insert, since the asks were refused. It is empty unless [`TAKES_FOR_NEW`](Self::TAKES_FOR_NEW).
+    /// `absent` are ids of refused asks that the footprint left out: no request with one of them may exist. It is empty
+    /// unless [`TAKES_FOR_NEW`](Self::TAKES_FOR_NEW).
     ///
     /// `changes` may have semaphores without a row, which are created. They may be empty if
     /// `absent` is not.

@@ -58,7 +58,7 @@ fn a_heartbeat_says_whether_a_session_went_on_until_then() {
 
 /// P9, P10: an owner whose answer was lost gets the same answer to a repeat.
 #[test]
-fn a_session_that_has_ended_is_not_gone_on_with() {
+fn an_ended_session_is_not_renewed() {
     let mut keeper = Keeper::with(&[]);
     let refused = || Err(Refusal::SessionEnded(owner("x")));
     assert_eq!(keeper.run(beat_on("x", 10)), refused(), "there is none yet");

@@ -286,7 +286,7 @@ async fn a_value_out_of_bounds_is_422_and_names_the_field() {
 }
 
 #[tokio::test]
-async fn bounds_themselves_are_within() {
+async fn values_at_their_bounds_are_accepted() {
     let server = Server::start().await;
     let longest = "x".repeat(255);
     let path = format!("/v1/semaphores/{longest}");

@@ -114,7 +114,7 @@ pub struct Notifier {
 /// State that waiters and the listener share.
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ListenerState>,
     /// Wakes the waiters.
     notified: Notify,
     /// Wakes the listener when the wanted slots change.
@@ -122,7 +122,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct ListenerState {
     /// The slots to listen on, and until when.
     wanted: BTreeMap<Slot, Instant>,
     notified: BTreeSet<Slot>,
@@ -131,7 +131,7 @@ struct State {
     is_listening: bool,
 }
 
-impl State {
+impl ListenerState {
     fn wanted_now(&mut self) -> BTreeSet<Slot> {
         let now = Instant::now();
         self.wanted.retain(|_, until| now < *until);
@@ -205,7 +205,7 @@ impl fmt::Debug for Notifier {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ListenerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,7 +9,7 @@
 //! decides again whether they end. `purge.lua` keeps sessions whose owners hold something.
 //!
 //! - `keys` names the keys, `rows` reads them, and `writes` changes them.
-//! - `transaction` has the load and the save of a batch; `listing`, `upkeep`, `purge`, `recount`, `templates`, `tokens`
+//! - `transaction` has the load and the save of a batch; `listing`, `maintenance`, `purge`, `recount`, `templates`, `tokens`
 //!   and `waiting_list` are the other calls.
 //! - `connection` runs scripts, and `error` maps their failures.
 

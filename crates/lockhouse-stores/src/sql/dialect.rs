@@ -106,7 +106,8 @@ pub trait Dialect: Driver {
     /// The requests that `chosen` selects, with their permits.
     fn with_permits(chosen: &str) -> Script;
 
-    /// Inserts `rows`, unless they exist, and commits.
+    /// Inserts `rows`, unless they exist, and commits, so that they can be locked. Until the first definition such a row looks
+    /// like that of a deleted semaphore.
     fn insert_missing(rows: &[SemaphoreRow]) -> Script;
 
     /// A SELECT of the entries of a stretch of the index of live requests, or of `owner`'s live

@@ -35,9 +35,9 @@ const BUSY: Duration = Duration::from_millis(2_500);
 const ONE_USE: Duration = Duration::from_secs(1);
 
 /// The idle connections of a pool. A clone has the same ones.
-pub(super) struct Idle<D: Driver>(Arc<Mutex<State<D>>>);
+pub(super) struct Idle<D: Driver>(Arc<Mutex<IdleConnections<D>>>);
 
-struct State<D: Driver> {
+struct IdleConnections<D: Driver> {
     connections: Vec<Unused<D>>,
     /// The one outside those for calls.
     spare: Option<Unused<D>>,
@@ -61,7 +61,7 @@ impl<D: Driver> Clone for Idle<D> {
 
 impl<D: Driver> Idle<D> {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(IdleConnections {
             connections: Vec::new(),
             spare: None,
             uses: [None; 2],
@@ -113,7 +113,7 @@ impl<D: Driver> Idle<D> {
         drop(all);
     }
 
-    fn watched<T>(&self, change: impl FnOnce(&mut State<D>) -> T) -> T {
+    fn watched<T>(&self, change: impl FnOnce(&mut IdleConnections<D>) -> T) -> T {
         let runtime = Handle::try_current();
         let mut state = self.state();
         let changed = change(&mut state);
@@ -132,12 +132,12 @@ impl<D: Driver> Idle<D> {
         changed
     }
 
-    fn state(&self) -> MutexGuard<'_, State<D>> {
+    fn state(&self) -> MutexGuard<'_, IdleConnections<D>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<D: Driver> State<D> {
+impl<D: Driver> IdleConnections<D> {
     fn push(&mut self, connection: Connection<D>) {
         let now = Instant::now();
         let used_within = |time| self.uses[0].is_some_and(|used| now - used < time);
@@ -185,7 +185,7 @@ impl<D: Driver> Unused<D> {
 
 /// The task that closes unused connections. Dropping it lets another begin.
 struct Watching<D: Driver> {
-    idle: Weak<Mutex<State<D>>>,
+    idle: Weak<Mutex<IdleConnections<D>>>,
     is_on: bool,
 }
 

@@ -21,17 +21,17 @@ const DRAWN_BITS: u32 = 12;
 
 /// Chooses ids.
 #[derive(Debug)]
-pub(crate) struct Ids(Mutex<State>);
+pub(crate) struct Ids(Mutex<LastIds>);
 
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct LastIds {
     drawn: u64,
     next_time: u64,
 }
 
 impl Ids {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(LastIds {
             drawn: draw(),
             next_time: 0,
         }))

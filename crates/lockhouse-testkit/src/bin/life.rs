@@ -38,7 +38,7 @@ async fn main() -> ExitCode {
     }
     let options = Options(arguments);
     if let Some(unknown) = options.unknown() {
-        eprintln!("what is {unknown:?}?\n\n{USAGE}");
+        eprintln!("unknown argument {unknown:?}; choose one of these:\n\n{USAGE}");
         return ExitCode::from(64);
     }
     let mut missed = false;

@@ -146,7 +146,7 @@ impl Options {
                 "--until-broken" => options.size.until_broken = true,
                 "--plan" => options.plan = true,
                 "-o" if value()? == "json" => options.json = true,
-                _ => return Err(format!("what is {word:?}?")),
+                _ => return Err(format!("unknown argument {word:?}; --help lists them")),
             }
         }
         options.checked()

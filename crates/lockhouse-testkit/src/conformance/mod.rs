@@ -130,7 +130,7 @@ macro_rules! conformance {
             a_session_that_is_dropped_frees_what_it_kept,
             a_session_that_another_ends_is_lost,
             a_waiter_whose_session_ends_is_granted_nothing,
-            a_session_that_has_ended_is_not_gone_on_with,
+            an_ended_session_is_not_renewed,
             requests_of_a_session_are_never_stale,
             an_owner_without_a_session_keeps_what_it_holds,
             an_owner_of_many_is_freed_in_pieces,

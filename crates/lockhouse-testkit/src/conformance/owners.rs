@@ -165,7 +165,7 @@ pub async fn a_waiter_whose_session_ends_is_granted_nothing(place: &Place) {
 }
 
 /// P9, P10: every renewal of an ended session is refused, however often it is repeated.
-pub async fn a_session_that_has_ended_is_not_gone_on_with(place: &Place) {
+pub async fn an_ended_session_is_not_renewed(place: &Place) {
     let lockhouse = place.client().await;
     let beat_on = async || lockhouse.renew_session("job", MINUTE).await;
     let ended = async || {

@@ -38,8 +38,8 @@ pub async fn many_migrations_at_once_leave_one_schema(place: &Place) {
     }
 }
 
-/// Each process is ended a little later after it began to migrate than the one before it, until one is done. Most leave a part
-/// of the schema, unless the store commits a migration as a whole.
+/// The rule ends each process 1 ms later than the one before, until one finishes the migration. Most leave a part of the schema,
+/// unless the store commits a migration as a whole.
 pub async fn a_migration_finishes_one_that_was_interrupted(place: &Place) {
     place.empty().await;
     let (mut limit, mut left) = (Duration::ZERO, BTreeSet::new());
@@ -87,7 +87,8 @@ pub async fn a_migration_keeps_what_is_there(place: &Place) {
     );
 }
 
-/// Before that, a store whose schema is missing says so at every call. A store without a schema is ready at once.
+/// Before the migration every call fails with `Kind::Schema`, and the error says to run `lockhouse migrate`. A store that needs
+/// no schema is ready at once.
 pub async fn a_store_is_ready_once_it_is_migrated(place: &Place) {
     place.empty().await;
     let store = place.unmigrated_store();
@@ -103,7 +104,7 @@ pub async fn a_store_is_ready_once_it_is_migrated(place: &Place) {
     run(&store, [define("a", 1), acquire("x", &["a"])]).await;
 }
 
-/// By a store that is open, and by a new one.
+/// Both an open store and a new one refuse it.
 pub async fn a_schema_of_a_later_version_is_refused(place: &Place) {
     let open = place.store().await;
     run(&open, [define("a", 1)]).await;

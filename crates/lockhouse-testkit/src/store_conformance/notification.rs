@@ -11,10 +11,10 @@ use tokio::time::timeout;
 use super::words::*;
 use crate::place::Place;
 
-/// Long enough for a report, so that one that has not come by then is not expected.
+/// A report that has not come after this time will not come.
 const A_WHILE: Duration = Duration::from_secs(1);
 
-/// How long a process is watched that is to hear nothing.
+/// How long the rule waits for a notification that must not come.
 const A_MOMENT: Duration = Duration::from_millis(100);
 
 /// The waiters of one process are notified of what another releases. An empty answer means that it may be any semaphore. A
@@ -125,7 +125,8 @@ fn stand_first(process: u64, semaphore: &str) -> Command {
     Command::Stand { name, stand }
 }
 
-/// A notification names only semaphores that the call asked for. A store without notifications never answers.
+/// A caller may drop the future of `changed` at any time: the store stays usable. A notification names only semaphores of the
+/// call.
 pub async fn a_notification_that_is_dropped_leaves_the_store_usable(place: &Place) {
     let (store, other) = (place.store().await, place.store().await);
     run(&store, [define("a", 1), acquire("x0", &["a"])]).await;

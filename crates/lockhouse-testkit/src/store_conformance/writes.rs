@@ -8,7 +8,7 @@ use super::words::*;
 use crate::place::Place;
 use crate::place::writes::Writes;
 
-/// The ask of `o` that holds the full semaphore `a`.
+/// The ask whose request holds the semaphore `a`, which is full, for `o`.
 fn held() -> Command {
     acquire_for("held", &["a"], Some("o"), Some(600_000))
 }
@@ -45,7 +45,7 @@ fn without_change() -> Vec<(&'static str, Command)> {
             acquire("lost", &["a", "z"]),
         ),
         ("an ask that is granted already", held()),
-        ("an ask that has ended", acquire("ended", &["a"])),
+        ("an ask whose request has ended", acquire("ended", &["a"])),
         ("the same definition", define("a", 1)),
         ("a definition without a row", must_exist(define("z", 1))),
         ("the deletion of a held semaphore", delete("a")),
@@ -83,7 +83,8 @@ fn without_change() -> Vec<(&'static str, Command)> {
     ]
 }
 
-/// One command after another, and then all in one batch. Each command with a change is seen to write.
+/// The rule sends one command after another, and then all in one batch. Then it checks that it sees the write of each command
+/// that changes something.
 pub async fn a_batch_without_changes_writes_nothing(place: &Place) {
     let store = place.store().await;
     run(&store, [define("a", 1), heartbeat("o", 600_000)]).await;

@@ -30,7 +30,7 @@ pub(crate) fn literals(source: &str) -> Vec<(usize, String)> {
     }
 }
 
-/// Skips to behind the next `end`. Returns the text before it.
+/// Skips the next `end` and the text before it. Returns the text before it.
 fn skip_to<'a>(rest: &mut Chars<'a>, end: &str) -> &'a str {
     let text = rest.as_str();
     let (before, after) = text.split_once(end).unwrap_or((text, ""));

@@ -127,7 +127,7 @@ fn pages_name_their_actor() {
     let mut problems = Vec::new();
     for page in pages() {
         let is_in = |folder| page.name.starts_with(folder);
-        let is_guide = is_in("docs/") && !is_in("docs/adr/") || is_in("clients/");
+        let is_guide = is_in("docs/") || is_in("clients/");
         if !is_guide && page.name.contains('/') {
             continue;
         }

@@ -5,7 +5,8 @@ use lockhouse_core::{ExternalId, Owner, Request, Ttl};
 use crate::{Error, Heard, Lockhouse, Released};
 
 /// [`renew`](Lockhouse::renew) in the name of `by`. If `by` belongs to a token, it renews only
-/// requests of the same token.
+/// requests of the same token. Without `by`, or if `by` belongs to no token, it renews any request: check
+/// [`Force`](super::Verb::Force) on each of its semaphores first.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -35,7 +36,7 @@ use crate::{Error, Heard, Lockhouse, Released};
 /// [`OfAnotherToken`](crate::Refusal::OfAnotherToken) if another token made the request;
 /// [`UnknownRequest`](crate::Refusal::UnknownRequest),
 /// [`RequestEnded`](crate::Refusal::RequestEnded), [`Error::Store`];
-/// [`NoTtl`](crate::Refusal::NoTtl) if neither TTL is there.
+/// [`NoTtl`](crate::Refusal::NoTtl) if neither the call nor the request has a TTL.
 pub async fn renew_as(
     lockhouse: &Lockhouse,
     external_id: ExternalId,
@@ -46,7 +47,8 @@ pub async fn renew_as(
 }
 
 /// [`release_by`](Lockhouse::release_by) in the name of `by`. If `by` belongs to a token, it
-/// releases only requests of the same token.
+/// releases only requests of the same token. Without `by`, or if `by` belongs to no token, it releases any request: check
+/// [`Force`](super::Verb::Force) on each of its semaphores first.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -80,8 +82,8 @@ pub async fn release_as(
     lockhouse.backend().release(external_id, by).await
 }
 
-/// [`heartbeat`](Lockhouse::heartbeat) or, if it `must_exist`,
-/// [`renew_session`](Lockhouse::renew_session) of an owner that may belong to a token.
+/// [`heartbeat`](Lockhouse::heartbeat) of an owner that may belong to a token. If the session `must_exist`, it is
+/// [`renew_session`](Lockhouse::renew_session).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

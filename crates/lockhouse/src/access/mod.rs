@@ -16,7 +16,7 @@
 //! # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
 //! # lockhouse.define("gpu", 4).await?;
 //! # let (_, secret) = lockhouse.create_token("ci", &["hold:*".parse()?], None).await?;
-//! // `secret` came with the call.
+//! // The caller sent `Authorization: Bearer …`; `secret` is its text, parsed by `parse::<Secret>()`.
 //! let known = access::known_tokens(&lockhouse).await?;
 //! let mut tokens = known.tokens.iter();
 //! let of_secret = tokens.find(|(digest, _)| secret.is_of(digest));
@@ -37,7 +37,10 @@
 //! # }
 //! ```
 //!
-//! A request belongs to the token whose name its owner has: [`of_token`](crate::Owner::of_token) makes such an owner. A
+//! A server refuses a revoked token within 10 s, so it reads the tokens at least that often, and keeps them meanwhile.
+//! `lockhouse_server::router` is such a server, as a service to mount in another.
+//!
+//! The owner of a request has the name of the token that made it: [`of_token`](crate::Owner::of_token) makes such an owner. A
 //! listing shows a caller only the names that the grants [cover](Covered).
 
 mod acting;

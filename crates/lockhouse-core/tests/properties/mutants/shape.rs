@@ -27,7 +27,7 @@ fn changes_out_of_order_are_caught() {
 
 /// Another ask in the batch may have been granted the permits of a release.
 #[test]
-fn ringing_for_every_release_is_caught() {
+fn a_notification_for_each_release_is_caught() {
     assert_caught("changes", |loaded, commands| {
         let mut decision = decide(loaded, commands);
         if !decision.changes.ended.is_empty() {

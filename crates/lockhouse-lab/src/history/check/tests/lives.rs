@@ -4,7 +4,7 @@ use super::*;
 use crate::history::late_grants;
 
 #[test]
-fn a_story_is_right() {
+fn a_correct_history_passes() {
     let mut story = story();
     story.holds(SECOND, &ask("a"));
     story.releases(2 * SECOND, "a");
