@@ -364,3 +364,6 @@ pub(super) fn shared(error: StoreError, many: usize) -> impl Iterator<Item = Ans
         Err(StoreError::new(error.kind(), "the batch failed").caused_by(Arc::clone(&error)))
     })
 }
+
+#[cfg(test)]
+mod tests;
