@@ -57,7 +57,7 @@ enum Row {
 
 /// A row or a gap to wait for in the database's own lock queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum LockQueue {
+pub(super) enum AwaitedLock {
     Semaphore(SemaphoreName),
     Gap(Gap),
 }
@@ -87,7 +87,7 @@ pub(super) struct Blocked {
     /// Whether the engine waits for a gap.
     waits_for_gap: bool,
     /// The waits that were chosen and have not begun.
-    chosen: VecDeque<LockQueue>,
+    chosen: VecDeque<AwaitedLock>,
     /// The semaphores that others use in turn, and when the engine last found that.
     in_turn: BTreeMap<SemaphoreName, Instant>,
 }
@@ -290,26 +290,26 @@ impl Blocked {
             && let Some(name) = self.semaphore_to_wait_for()
         {
             self.waits.insert(name.clone());
-            self.chosen.push_back(LockQueue::Semaphore(name));
+            self.chosen.push_back(AwaitedLock::Semaphore(name));
         }
         if !self.waits_for_gap
             && let Some(gap) = self.gap_to_wait_for()
         {
             self.waits_for_gap = true;
-            self.chosen.push_back(LockQueue::Gap(gap));
+            self.chosen.push_back(AwaitedLock::Gap(gap));
         }
     }
 
     /// The next of the chosen waits. It lasts until [`end_wait`](Self::end_wait).
-    pub(super) fn next_wait(&mut self) -> Option<LockQueue> {
+    pub(super) fn next_wait(&mut self) -> Option<AwaitedLock> {
         self.chosen.pop_front()
     }
 
     /// Records that the engine no longer waits for this in the database's lock queue.
-    pub(super) fn end_wait(&mut self, wait: &LockQueue) {
+    pub(super) fn end_wait(&mut self, wait: &AwaitedLock) {
         match wait {
-            LockQueue::Semaphore(name) => drop(self.waits.remove(name)),
-            LockQueue::Gap(_) => self.waits_for_gap = false,
+            AwaitedLock::Semaphore(name) => drop(self.waits.remove(name)),
+            AwaitedLock::Gap(_) => self.waits_for_gap = false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The effects: tasks that the state machines ask the [driver](super::driver) to do.
 
-use super::blocked::LockQueue;
+use super::blocked::AwaitedLock;
 use super::lane::Lane;
 use super::publication::Publication;
 
@@ -16,7 +16,7 @@ pub(super) enum Effect {
     /// Poll the rows that other transactions keep locked, until none is known.
     PollLockedRows,
     /// Wait for a row or a gap in the database's own lock queue.
-    WaitInLockQueue(LockQueue),
+    WaitInLockQueue(AwaitedLock),
     /// Write the lists of this process's waiters.
     Publish(Publication),
 }

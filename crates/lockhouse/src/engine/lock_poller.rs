@@ -6,7 +6,7 @@ use lockhouse_core::{Footprint, Gap, SemaphoreName};
 use tokio::time::sleep;
 
 use super::apply::Response;
-use super::blocked::LockQueue;
+use super::blocked::AwaitedLock;
 use super::reply_to::{Answer, ReplyTo};
 use super::running_lane::RunningLane;
 use super::{Engine, retry};
@@ -89,14 +89,14 @@ impl Engine {
 /// A wait in the database's own lock queue. Dropping it lets another begin.
 pub(super) struct LockWait {
     pub(super) engine: Engine,
-    pub(super) wait: LockQueue,
+    pub(super) wait: AwaitedLock,
 }
 
 impl LockWait {
     pub(super) async fn run(self) {
         match &self.wait {
-            LockQueue::Semaphore(name) => self.wait_for_semaphore(name).await,
-            LockQueue::Gap(gap) => self.wait_for_gap(gap).await,
+            AwaitedLock::Semaphore(name) => self.wait_for_semaphore(name).await,
+            AwaitedLock::Gap(gap) => self.wait_for_gap(gap).await,
         }
     }
 

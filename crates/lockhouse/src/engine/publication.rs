@@ -30,7 +30,7 @@ pub(super) struct PublishedLists {
     pub(super) shown: BTreeSet<SemaphoreName>,
     /// The lists to write next.
     to_write: Option<Publication>,
-    /// Whether lists are to be written, or are being written.
+    /// Whether lists wait to be written, or are being written.
     is_busy: bool,
     /// How often the lists were deleted since the last waiter has left.
     deletions: u32,
@@ -54,8 +54,7 @@ impl PublishedLists {
     }
 
     /// All waiters, for the last lists of a process that stops. From then on the lists do not change for [`SHOWN_FOR`], also
-    /// when the waiters leave.
-    /// `None` while a write is due or under way.
+    /// when the waiters leave. Returns `None` while a write is due or under way.
     pub(super) fn last_lists(
         &mut self,
         waiting: &WaitingLine,

@@ -1,8 +1,7 @@
 //! Publishes the list of this process's waiters, which other processes and people read.
 //!
 //! The list has the waiters that have waited for a second. The first poll that comes 5 s after the last write starts a task,
-//! which writes the list. So a slow store delays no waiter.
-//! Readers ignore a list that is older than 15 s.
+//! which writes the list. So a slow store delays no waiter. Readers ignore a list that is older than 15 s.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -74,21 +73,17 @@ impl Engine {
     /// keep their places if they ask again at another process within the time that a list is valid.
     pub(crate) async fn hand_over_waiters(&self) {
         let last = async {
-            let (process, lists) = loop {
-                let last = {
-                    let mut state = self.state();
-                    state
-                        .last_lists()
-                        .map(|lists| (state.waiting.process, lists))
-                };
-                match last {
-                    Some(last) => break last,
+            let lists = loop {
+                let lists = self.state().last_lists();
+                match lists {
+                    Some(lists) => break lists,
                     None => sleep(LOOKED_AT_EVERY).await,
                 }
             };
             if lists.is_empty() {
                 return;
             }
+            let process = self.state().waiting.process;
             if let Err(error) = self.store.show(process, &lists, &[]).await {
                 tracing::warn!(%error, "the waiters lose their places, as the list of them could not be written");
             }

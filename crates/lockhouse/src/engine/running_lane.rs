@@ -220,7 +220,10 @@ impl RunningLane {
                 Err(error) => error,
             };
             let many = self.lane.batch.commands.len();
-            tracing::debug!(%error, many, "a batch failed");
+            match error.kind() {
+                Kind::Rejected => tracing::warn!(%error, many, "the database rejected a batch"),
+                _ => tracing::debug!(%error, many, "a batch failed"),
+            }
             match self.lane.after(&error, Instant::now() < deadline) {
                 Next::StepAside => {
                     let lacking = self.lacking(None).await;
@@ -229,10 +232,7 @@ impl RunningLane {
                     sleep(A_MOMENT).await;
                 }
                 Next::Block if self.block(error.locked()).await => {}
-                Next::Block | Next::OneByOne => {
-                    tracing::warn!(%error, many, "a batch failed: its commands are tried one by one");
-                    return self.decide_one_by_one(deadline).await;
-                }
+                Next::Block | Next::OneByOne => return self.decide_one_by_one(deadline).await,
                 Next::Answer => return lane::shared(error, many).collect(),
             }
         }

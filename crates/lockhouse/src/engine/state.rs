@@ -188,7 +188,6 @@ impl EngineState {
         if self.blocked.concerns(&queued) {
             queued.sequence = self.queue.sequence();
             match &queued.reply_to {
-                // The engine sends it again later.
                 ReplyTo::Engine => return,
                 ReplyTo::Waiter(place) => self.waiting.lock(*place),
                 ReplyTo::Caller(_) => {}

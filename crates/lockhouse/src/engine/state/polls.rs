@@ -85,7 +85,7 @@ impl EngineState {
     }
 
     /// All waiters, for the last lists of a process that stops. From then on the lists do not change for a while.
-    /// `None` while a write is due or under way.
+    /// Returns `None` while a write is due or under way.
     pub(in crate::engine) fn last_lists(
         &mut self,
     ) -> Option<Vec<(SemaphoreName, Vec<ShownWaiter>)>> {

@@ -2,7 +2,7 @@
 
 use lockhouse_core::{Ask, Count, ExternalId, Refusal};
 
-use super::super::blocked::LockQueue;
+use super::super::blocked::AwaitedLock;
 use super::super::grant_cache::GrantCache;
 use super::*;
 
@@ -134,7 +134,7 @@ fn a_task_is_started_once_until_it_ends_or_is_dropped() {
         [Effect::WaitInLockQueue(wait)] => wait.clone(),
         other => panic!("not one wait: {other:?}"),
     };
-    assert_eq!(wait, LockQueue::Semaphore(name("a")));
+    assert_eq!(wait, AwaitedLock::Semaphore(name("a")));
     state.at(state.now + Duration::from_secs(1));
     state.blocked.choose_waits();
     assert_eq!(effects(&mut state), [""; 0], "it is under way");
