@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use lockhouse_core::store::{Page, Purge};
 use lockhouse_core::{ExternalId, Owner};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -141,7 +141,7 @@ pub struct Swept {
 #[must_use = "dropping this ends the upkeep"]
 pub struct Maintaining {
     task: JoinHandle<()>,
-    stop: oneshot::Sender<()>,
+    stop: watch::Sender<()>,
 }
 
 impl Maintaining {
@@ -157,24 +157,22 @@ impl Maintaining {
 impl Upkeep {
     /// Runs the upkeep in the background.
     pub(crate) fn begin(self, lockhouse: Lockhouse) -> Maintaining {
-        let (stop, stopped) = oneshot::channel();
+        let (stop, stopped) = watch::channel(());
         Maintaining {
             task: tokio::spawn(async move {
                 let Some(engine) = lockhouse.engine() else {
                     return;
                 };
-                let leadership = Leadership::new(&lockhouse, engine, self.leadership_ttl());
-                tokio::select! {
-                    () = self.run(engine, &leadership) => {}
-                    _ = stopped => {}
-                }
+                let ttl = self.leadership_ttl();
+                let leadership = Leadership::new(&lockhouse, engine, ttl, stopped);
+                self.run(engine, &leadership).await;
                 leadership.leave().await;
             }),
             stop,
         }
     }
 
-    /// Runs each task in a separate loop, so that a slow task delays no other.
+    /// Runs each task in a separate loop, so that a slow task delays no other. It returns when the upkeep is stopped.
     async fn run(&self, engine: &Engine, leadership: &Leadership<'_>) {
         let said = |what, result| said(engine, what, result);
         let note = |what: &str, result| note(engine, what, result);
@@ -311,18 +309,26 @@ impl Upkeep {
     }
 }
 
-/// Runs `task` at each `interval` while this process leads. Its argument is the request of the permit.
+/// Runs `task` at each `interval` while this process leads, until the upkeep is stopped. Its argument is the request of
+/// the permit.
 async fn every<F: Future<Output = ()>>(
     interval: Duration,
     leadership: &Leadership<'_>,
     task: impl Fn(ExternalId) -> F,
 ) {
-    loop {
-        if let Some(term) = leadership.term().await {
-            task(term).await;
+    while !leadership.is_stopped() {
+        let term = leadership.term().await;
+        let turn = async {
+            if let Some(term) = term {
+                task(term).await;
+            }
+            // A tenth of jitter, so that processes do not run in step.
+            sleep(interval.mul_f64(0.9 + 0.1 * fastrand::f64())).await;
+        };
+        tokio::select! {
+            () = turn => {}
+            () = leadership.stopped() => {}
         }
-        // A tenth of jitter, so that processes do not run in step.
-        sleep(interval.mul_f64(0.9 + 0.1 * fastrand::f64())).await;
     }
 }
 

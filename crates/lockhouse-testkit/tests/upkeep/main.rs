@@ -77,6 +77,29 @@ fn of_job(id: &str, ttl: Option<Duration>) -> Ask {
     ask
 }
 
+/// Otherwise the next process would have to wait until the permit lapses.
+#[tokio::test(start_paused = true)]
+async fn upkeep_stopped_while_it_takes_the_permit_has_none_afterwards() {
+    // The definition takes the first second, the permit the next one.
+    for moment in (200..2600).step_by(300) {
+        let memory = Arc::new(Memory::new());
+        let slow = Odd {
+            transact: Duration::from_secs(1),
+            ..Odd::on(&memory)
+        };
+        let maintaining = slow.lockhouse().maintain(Upkeep::default()).unwrap();
+        tokio::time::sleep(Duration::from_millis(moment)).await;
+        maintaining.stop().await;
+        let quick = Odd::on(&memory).lockhouse();
+        let name = SemaphoreName::stored("lockhouse:upkeep").unwrap();
+        for _ in 0..30 {
+            let held = quick.holders(Some(&name), None, 1).await.unwrap();
+            assert_eq!(held.requests, [], "stopped after {moment} ms");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
 /// The verdicts are gone, alive in a round that the store breaks off, and gone. That is not gone twice in a row.
 #[tokio::test]
 async fn a_round_that_is_broken_off_counts_too() {

@@ -10,7 +10,7 @@ use lockhouse_core::{
     Ask, Capacity, Cause, Command, Count, Definition, ExternalId, Owner, Request, SemaphoreName,
     Ttl,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use super::UpkeepState;
 use crate::engine::Engine;
@@ -31,21 +31,44 @@ pub(super) struct Leadership<'a> {
     engine: &'a Engine,
     ttl: Duration,
     permit: Mutex<Option<Permit>>,
+    /// Its sender is dropped when the upkeep is stopped.
+    stopped: watch::Receiver<()>,
 }
 
 impl<'a> Leadership<'a> {
-    pub(super) fn new(lockhouse: &'a Lockhouse, engine: &'a Engine, ttl: Duration) -> Self {
+    pub(super) fn new(
+        lockhouse: &'a Lockhouse,
+        engine: &'a Engine,
+        ttl: Duration,
+        stopped: watch::Receiver<()>,
+    ) -> Self {
         Self {
             lockhouse,
             engine,
             ttl,
             permit: Mutex::new(None),
+            stopped,
         }
     }
 
-    /// The request of the permit, if this process leads. Tries to take the permit if it does not.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.has_changed().is_err()
+    }
+
+    /// Waits until the upkeep is stopped.
+    pub(super) async fn stopped(&self) {
+        // Nothing is sent.
+        let _ = self.stopped.clone().changed().await;
+    }
+
+    /// The request of the permit, if this process leads. Tries to take the permit if it does not, unless the upkeep is
+    /// stopped. Must not be dropped before it returns: [`leave`](Self::leave) would not know of a permit that is granted
+    /// afterwards.
     pub(super) async fn term(&self) -> Option<ExternalId> {
         let mut permit = self.permit.lock().await;
+        if self.is_stopped() {
+            return None;
+        }
         if permit.as_ref().is_none_or(Permit::is_lost) {
             let (taken, state) = match self.take().await {
                 Ok(Some(taken)) => (Some(taken), UpkeepState::Working),
