@@ -129,6 +129,11 @@ impl<D: Driver> Connection<D> {
         self.interruption.as_ref()
     }
 
+    #[cfg(test)]
+    pub(super) fn interrupt_by(&mut self, script: Script) {
+        self.interruption.as_mut().unwrap().script = Arc::new(script);
+    }
+
     /// Closes the connection at the server, within the timeout of a ping.
     pub(super) async fn close(self) {
         // If closing fails, the drop closes the connection too.

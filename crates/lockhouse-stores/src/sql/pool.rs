@@ -235,6 +235,12 @@ impl<D: Driver> Lease<D> {
         }
     }
 
+    /// Interrupts what the session executes by `script`.
+    #[cfg(test)]
+    pub(crate) fn interrupt_by(&mut self, script: Script) {
+        self.connection.as_mut().unwrap().interrupt_by(script);
+    }
+
     /// Rolls back the transaction, if one is open. Closes the connection if that fails.
     pub(crate) async fn roll_back(&mut self) {
         if self.clean {

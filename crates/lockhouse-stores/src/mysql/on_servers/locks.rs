@@ -1,7 +1,7 @@
 //! The plans that the locking depends on, as real servers choose them.
 
-use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::cell::Cell;
+use std::time::Duration;
 
 use lockhouse_core::store::Purge;
 use lockhouse_core::{
@@ -13,7 +13,7 @@ use crate::mysql::cluster::Node;
 use crate::mysql::sql::Text;
 use crate::mysql::{MySql, MySqlServer, load, purge, save};
 use crate::sql::load::script;
-use crate::sql::{Inserts, RowIds, Script, list};
+use crate::sql::{Inserts, Lease, RowIds, Script, list};
 
 #[tokio::test]
 async fn mysql_finds_what_it_locks_by_the_unique_indexes() {
@@ -188,36 +188,43 @@ async fn mariadb_interrupts_no_slow_insert_that_waits_for_no_lock() {
     interrupts_no_slow_insert_that_waits_for_no_lock(MARIADB).await;
 }
 
-/// Its work would be lost and done again. Another test may wait for a lock on the same server.
+/// Its work would be lost and done again. Other tests wait for locks on the same server, so whether a session does is set.
 async fn interrupts_no_slow_insert_that_waits_for_no_lock(variable: &str) {
     let Some(base) = server(variable) else { return };
     let (database, store) = database(&base).await;
-    let mut watch = lend(&store, variable).await;
-    // How many waits there were, and how many there are.
-    let waits = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_row_lock_waits','Innodb_row_lock_current_waits')";
     let mut insert = Script::new();
     let owner = Owner::parse("x").unwrap();
     insert.insert(
         Inserts::One(Key::Session(owner)),
         "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) SELECT 'x',1,NOW() FROM DUAL WHERE SLEEP(0.6)=1",
     );
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        let before = run(&mut watch, waits).await;
+    for (waits, is_interrupted) in [("variable_value<0", false), ("variable_value>=0", true)] {
         let mut lease = lend(&store, variable).await;
+        let interruption = interruption(&mut lease).await;
+        lease.interrupt_by(with_condition(&interruption, "variable_value>0", waits));
         let inserted = lease.run(&insert, "a test").await;
-        let after = run(&mut watch, waits).await;
-        let [before, after] = [before, after].map(|rows| {
-            let values = rows.iter().map(|row| column(row, "Value"));
-            values.collect::<BTreeSet<_>>()
-        });
-        if before.contains("0") && before == after {
-            inserted.unwrap();
-            break;
-        }
-        assert!(Instant::now() < until, "other tests wait for locks");
+        assert_eq!(inserted.is_err(), is_interrupted, "{waits}: {inserted:?}");
     }
     remove(&base, &database).await;
+}
+
+/// The script that interrupts what the session of `lease` executes.
+async fn interruption(lease: &mut Lease<MySqlServer>) -> Script {
+    let session = run(
+        lease,
+        "SHOW VARIABLES WHERE Variable_name IN ('pseudo_thread_id','hostname','port','server_id')",
+    );
+    Node::of(&session.await).unwrap().interruption().unwrap()
+}
+
+/// `interruption`, with `other` as one of its conditions.
+fn with_condition(interruption: &Script, condition: &str, other: &str) -> Script {
+    let (look, kill) = interruption.text().split_once(';').unwrap();
+    let changed = look.replace(condition, other);
+    assert_ne!(changed, look);
+    let mut script = Script::of(changed);
+    script.add(kill);
+    script
 }
 
 #[tokio::test]
@@ -258,38 +265,43 @@ async fn interrupts_one_insert_after_the_other_by_one_connection(variable: &str)
 async fn interrupts_an_insert_of_the_same_node_and_nothing_else(variable: &str) {
     let Some(base) = server(variable) else { return };
     let (database, store) = database(&base).await;
-    let (mut sleeper, mut other) = (lend(&store, variable).await, lend(&store, variable).await);
-    let session = run(
-        &mut sleeper,
-        "SHOW VARIABLES WHERE Variable_name IN ('pseudo_thread_id','hostname','port','server_id')",
-    );
-    let interrupt = Node::of(&session.await).unwrap().interruption().unwrap();
-    let (look, kill) = interrupt.text().split_once(';').unwrap();
     let mut holder = lend(&store, variable).await;
     // So that the INSERT waits for a lock, which the server gives up after a second or two.
     let insert =
         "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) VALUES ('x',1,NOW())";
     run(&mut holder, "BEGIN").await;
     run(&mut holder, insert).await;
-    let elsewhere = ["hostname", "port", "server_id"].map(|variable| {
-        let elsewhere = look.replace(&format!("@@{variable}="), &format!("@@{variable}<>"));
-        assert_ne!(elsewhere, look);
-        (insert, elsewhere, false)
-    });
-    let here = ["SELECT SLEEP(0.4)", insert];
-    let here = here.map(|executed| (executed, look.to_owned(), executed == insert));
-    for (executed, look, expected) in elsewhere.into_iter().chain(here) {
-        let mut interrupt = Script::of(look);
-        interrupt.add(kill);
-        let executed = Script::of(executed);
-        let (executed, interrupted) = tokio::join!(sleeper.run(&executed, "a test"), async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            other.run(&interrupt, "a test").await
-        });
+    for (executed, elsewhere, expected) in [
+        (insert, Some("@@hostname="), false),
+        (insert, Some("@@port="), false),
+        (insert, Some("@@server_id="), false),
+        ("SELECT SLEEP(0.4)", None, false),
+        (insert, None, true),
+    ] {
+        let (mut sleeper, mut other) = (lend(&store, variable).await, lend(&store, variable).await);
+        let mut interrupt = interruption(&mut sleeper).await;
+        if let Some(node) = elsewhere {
+            interrupt = with_condition(&interrupt, node, &node.replace('=', "<>"));
+        }
+        let (executed, ended) = (Script::of(executed), Cell::new(false));
+        let executing = async {
+            let answers = sleeper.run(&executed, "a test").await;
+            ended.set(true);
+            answers
+        };
+        let interrupting = async {
+            let mut interrupted = false;
+            while !ended.get() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                interrupted |= other.run(&interrupt, "a test").await.is_ok();
+            }
+            interrupted
+        };
+        let (executed, interrupted) = tokio::join!(executing, interrupting);
         let word = executed.err().map(|error| error.to_string());
         let is_interrupted = word.is_some_and(|word| word.contains("1317 (70100)"));
         assert_eq!(is_interrupted, expected, "{}", interrupt.text());
-        assert_eq!(interrupted.is_ok(), expected, "{}", interrupt.text());
+        assert_eq!(interrupted, expected, "{}", interrupt.text());
     }
     holder.roll_back().await;
     remove(&base, &database).await;
