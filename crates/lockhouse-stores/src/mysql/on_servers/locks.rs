@@ -256,7 +256,7 @@ async fn interrupts_one_insert_after_the_other_by_one_connection(variable: &str)
         assert!(refused.contains("1317 (70100)"), "{refused}");
     }
     assert_eq!(store.0.pool.state().opened, opened + 1);
-    holder.roll_back().await;
+    run(&mut holder, "ROLLBACK").await;
     remove(&base, &database).await;
 }
 
@@ -265,12 +265,8 @@ async fn interrupts_one_insert_after_the_other_by_one_connection(variable: &str)
 async fn interrupts_an_insert_of_the_same_node_and_nothing_else(variable: &str) {
     let Some(base) = server(variable) else { return };
     let (database, store) = database(&base).await;
-    let mut holder = lend(&store, variable).await;
-    // So that the INSERT waits for a lock, which the server gives up after a second or two.
     let insert =
         "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) VALUES ('x',1,NOW())";
-    run(&mut holder, "BEGIN").await;
-    run(&mut holder, insert).await;
     for (executed, elsewhere, expected) in [
         (insert, Some("@@hostname="), false),
         (insert, Some("@@port="), false),
@@ -279,6 +275,11 @@ async fn interrupts_an_insert_of_the_same_node_and_nothing_else(variable: &str) 
         (insert, None, true),
     ] {
         let (mut sleeper, mut other) = (lend(&store, variable).await, lend(&store, variable).await);
+        // So that the INSERT waits for a lock, which the server gives up after a second or two. A transaction that is idle
+        // for longer than 5 s is ended.
+        let mut holder = lend(&store, variable).await;
+        run(&mut holder, "BEGIN").await;
+        run(&mut holder, insert).await;
         let mut interrupt = interruption(&mut sleeper).await;
         if let Some(node) = elsewhere {
             interrupt = with_condition(&interrupt, node, &node.replace('=', "<>"));
@@ -299,10 +300,12 @@ async fn interrupts_an_insert_of_the_same_node_and_nothing_else(variable: &str) 
         };
         let (executed, interrupted) = tokio::join!(executing, interrupting);
         let word = executed.err().map(|error| error.to_string());
-        let is_interrupted = word.is_some_and(|word| word.contains("1317 (70100)"));
-        assert_eq!(is_interrupted, expected, "{}", interrupt.text());
+        let is_interrupted = word
+            .as_ref()
+            .is_some_and(|word| word.contains("1317 (70100)"));
+        assert_eq!(is_interrupted, expected, "{}: {word:?}", interrupt.text());
         assert_eq!(interrupted, expected, "{}", interrupt.text());
+        run(&mut holder, "ROLLBACK").await;
     }
-    holder.roll_back().await;
     remove(&base, &database).await;
 }
