@@ -67,7 +67,8 @@ impl Node {
     /// The script that interrupts the session's INSERT from another session. It fails if no session waits for a row lock, as
     /// a slow server is no reason, and if the session executes another statement: a COMMIT must not be interrupted, since it may
     /// have committed already. Behind a proxy the other session may be at another node, where the number is another session's.
-    /// There it fails too: nothing has the number 0.
+    /// There it fails too: on MySQL no session has the number 0, and on MariaDB no query has the number -1, while a
+    /// session that is just connecting may have the query number 0.
     ///
     /// MariaDB interrupts the session only if it still executes that statement, MySQL whatever it executes a moment after the
     /// look. On both an INSERT that is about to end may succeed, and the statement after it fail.
@@ -86,7 +87,7 @@ impl Node {
              (SELECT 1 FROM /*!50709 performance_schema */ /*M! information_schema */ .global_status \
              WHERE variable_name='Innodb_row_lock_current_waits' AND variable_value>0))"
         ));
-        script.add("KILL QUERY /*M! ID */ IFNULL(@lockhouse,0)");
+        script.add("KILL QUERY /*M! ID */ IFNULL(@lockhouse,/*!50709 0 */ /*M! -1 */)");
         Ok(script)
     }
 
