@@ -192,13 +192,20 @@ async fn mariadb_interrupts_no_slow_insert_that_waits_for_no_lock() {
 async fn interrupts_no_slow_insert_that_waits_for_no_lock(variable: &str) {
     let Some(base) = server(variable) else { return };
     let (database, store) = database(&base).await;
-    let mut insert = Script::new();
-    let owner = Owner::parse("x").unwrap();
-    insert.insert(
-        Inserts::One(Key::Session(owner)),
-        "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) SELECT 'x',1,NOW() FROM DUAL WHERE SLEEP(0.6)=1",
-    );
-    for (waits, is_interrupted) in [("variable_value<0", false), ("variable_value>=0", true)] {
+    // An INSERT that is to be interrupted takes long enough for a slow machine.
+    for (seconds, waits, is_interrupted) in [
+        (0.6, "variable_value<0", false),
+        (5.0, "variable_value>=0", true),
+    ] {
+        let owner = Owner::parse("x").unwrap();
+        let mut insert = Script::new();
+        insert.insert(
+            Inserts::One(Key::Session(owner)),
+            format_args!(
+                "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) \
+                 SELECT 'x',1,NOW() FROM DUAL WHERE SLEEP({seconds})=1"
+            ),
+        );
         let mut lease = lend(&store, variable).await;
         let interruption = interruption(&mut lease).await;
         lease.interrupt_by(with_condition(&interruption, "variable_value>0", waits));
