@@ -146,7 +146,8 @@ pub struct Maintaining {
 
 impl Maintaining {
     /// Stops the upkeep. Another process can take over as soon as this returns, and does when it next runs a task. A task that is
-    /// under way is aborted; it can safely be started again.
+    /// under way is aborted; it can safely be started again. If this process is just taking the upkeep's permit, the store's
+    /// answer is awaited first.
     pub async fn stop(self) {
         drop(self.stop);
         // A task that panicked has ended too.

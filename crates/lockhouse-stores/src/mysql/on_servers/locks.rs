@@ -274,7 +274,7 @@ async fn interrupts_an_insert_of_the_same_node_and_nothing_else(variable: &str) 
     let (database, store) = database(&base).await;
     let insert =
         "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) VALUES ('x',1,NOW())";
-    let nobody = match variable == MYSQL {
+    let no_target = match variable == MYSQL {
         true => "Unknown thread id: 0",
         false => "Unknown query id: -1",
     };
@@ -308,7 +308,7 @@ async fn interrupts_an_insert_of_the_same_node_and_nothing_else(variable: &str) 
                 match other.run(&interrupt, "a test").await {
                     Ok(_) => interrupted = true,
                     Err(_) if expected => {}
-                    Err(error) => assert!(error.to_string().contains(nobody), "{error}"),
+                    Err(error) => assert!(error.to_string().contains(no_target), "{error}"),
                 }
             }
             interrupted
